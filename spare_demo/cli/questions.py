@@ -54,7 +54,8 @@ def add_question_source(parser: argparse.ArgumentParser) -> None:
             metavar="NAME",
             help="field of --data (default: %(default)s)",
         )
-    add("--skip-bad", action="store_true", help="leave out bad lines and pictures, and name them")
+    about = "leave out bad lines, and pictures that are bad or have a question too long; name them"
+    add("--skip-bad", action="store_true", help=about)
 
 
 def read_questions(arguments: argparse.Namespace) -> list[Sheet]:

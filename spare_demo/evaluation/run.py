@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Collection, Iterator, Sequence
+from reprlib import repr as brief
 from typing import NamedTuple
 
 import torch
@@ -23,6 +24,7 @@ from spare_demo.evaluation.results import BLANK, Key, Place, Row
 from spare_demo.evaluation.sheets import LETTER_INSTRUCTION, Sheet, SheetQuestion
 from spare_demo.images.load import PictureError
 from spare_demo.models import Model, Picture, View
+from spare_demo.models.base import LongQuestion
 from spare_demo.models.generate.batch import ShortAnswer
 from spare_demo.pruners import LayerPlan
 from spare_demo.pruners.base import check_budget
@@ -52,7 +54,8 @@ def run(
 ) -> Iterator[PictureResults]:
     """Measure picture by picture, leaving out those already done.
 
-    skip: called with a sentence for a picture that cannot be opened; None: it ends the run.
+    skip: called with a sentence for a picture that cannot be opened, or has a question that is too
+        long; None: it ends the run.
 
     Raises:
         PictureError: naming the picture. ValueError: a budget above the number of visual tokens
@@ -66,14 +69,14 @@ def run(
         if (sheet.set, sheet.picture) in done:
             continue
         try:
-            photo = sheet.open()
+            results = _measure(model, sheet, sheet.open(), experiment)
         except PictureError as error:
             sentence = f"The picture {sheet.where or sheet.picture} cannot be used. {error}"
             if skip is None:
                 raise PictureError(sentence) from None
             skip(sentence)
             continue
-        yield _measure(model, sheet, photo, experiment)
+        yield results
 
 
 class _Trial(NamedTuple):
@@ -98,7 +101,10 @@ def _measure(
     places: list[Place] = []
     for number, asked in enumerate(sheet.questions):
         options = dict.fromkeys([experiment.relevance, *map(experiment.relevance_of, methods)])
-        views = {each: _ask(model, picture, asked, experiment, each) for each in options}
+        try:
+            views = {each: _ask(model, picture, asked, experiment, each) for each in options}
+        except LongQuestion as reason:
+            raise PictureError(f"Its question {brief(asked.text)}: {reason}") from None
         view = views[experiment.relevance][0]
         trials.append(_Trial(number, UNPRUNED, view.tokens.n, view, None, 0.0))
         kept: dict[str, list[Pick]] = {}

@@ -25,6 +25,10 @@ from spare_demo.tokens import VisualTokens
 from spare_demo.tokens.arrays import NOT_STORED
 
 
+class LongQuestion(ValueError):
+    """A question that leaves the language model no room; the message may be shown as it is."""
+
+
 class ModelError(RuntimeError):
     """A model that cannot be loaded or used; the message says what to do next and may be shown."""
 

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from spare_demo.images.geometry import Aspect
 from spare_demo.images.load import Source, open_local_picture
-from spare_demo.models.base import Encoding, ModelError, Picture, PictureInputs, View
+from spare_demo.models.base import Encoding, LongQuestion, ModelError, Picture, PictureInputs, View
 from spare_demo.models.families.clip_tower import memoize
 from spare_demo.models.generate import layerwise
 from spare_demo.models.generate.passes import ConcurrentPass, Passes, plain_tensor
@@ -227,7 +227,7 @@ class Model(Resident):
         prompt, input_ids = build_prompt(self.processor, question, picture.slots, self.system)
         room = self._config.text_config.max_position_embeddings
         if input_ids.shape[1] >= room:
-            raise ValueError(
+            raise LongQuestion(
                 f"The question is too long: with the picture it makes {input_ids.shape[1]} tokens, "
                 f"and this model has room for {room}. Shorten it."
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 
 import numpy as np
 import pytest
@@ -259,6 +260,20 @@ def test_a_picture_that_cannot_be_opened_is_named_and_skipped_only_if_asked(
     measured = list(run(tiny_model, [bad, *sheets], experiment, skip=told.append))
     assert [m.sheet for m in measured] == sheets
     assert "x.png" in told[0]
+
+
+def test_a_picture_with_a_question_too_long_is_named_and_skipped_only_if_asked(
+    tiny_model: LlavaModel, photo: Image.Image, sheets: list[Sheet], experiment: Experiment
+) -> None:
+    questions = (WHAT, SheetQuestion("Which of these? " * 5000, ("left",)))
+    bad = Sheet("data", "x.png", questions, lambda: photo, where="x.png (line 3 of q.jsonl)")
+    named = r"x\.png \(line 3 of q\.jsonl\).*'Which of .*too long"
+    with pytest.raises(PictureError, match=named):
+        list(run(tiny_model, [bad, *sheets], experiment))
+    told: list[str] = []
+    measured = list(run(tiny_model, [bad, *sheets], experiment, skip=told.append))
+    assert [m.sheet for m in measured] == sheets
+    assert len(told) == 1 and re.search(named, told[0])
 
 
 def test_a_budget_beyond_the_tokens_is_refused(tiny_model: LlavaModel, sheets: list) -> None:
