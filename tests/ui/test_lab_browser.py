@@ -50,6 +50,14 @@ def test_a_double_click_on_run_begins_a_run_and_does_not_stop_it(lab) -> None:
     expect(lab.locator("#lab-progress")).to_contain_text("Done: 1 of 1 scenes")
 
 
+def test_on_paper_the_plan_stands_above_what_was_found(lab) -> None:
+    """Broken across sheets beside each other, the plan's last lines lay under the next title."""
+    lab.emulate_media(media="print")
+    plan, found = (lab.locator(part).bounding_box() for part in ("#lab-plan", "#lab-found"))
+    lab.emulate_media(media="screen")
+    assert plan["y"] + plan["height"] <= found["y"]
+
+
 def test_a_run_fills_in_and_a_case_opens_with_one_click(
     lab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
