@@ -182,7 +182,7 @@ def controls_of_link(
             stale.append(
                 "Press Ask to see your comparison with this model."
                 if changed
-                else "The connection was lost. Press Ask to see your comparison again."
+                else "The page was loaded anew. Press Ask to see your comparison again."
             )
         elif not query.get("scene"):  # of an example the notice says why it is not here
             stale.append("A link carries no picture. Choose one and press Ask.")

@@ -394,7 +394,7 @@ def test_a_lost_connection_loses_no_input(open_window, served, wide_picture: Pat
     expect(visitor.find(".toast-body")).to_contain_text("Connection")
     visitor.page.context.set_offline(False)
     expect(visitor.find("#notice")).to_have_text(
-        "The connection was lost. Press Ask to see your comparison again."
+        "The page was loaded anew. Press Ask to see your comparison again."
     )
     expect(visitor.find("#question textarea")).to_have_value("What is green?")
     expect(visitor.find("#method-b input")).to_have_value("Uniform grid")
@@ -406,6 +406,24 @@ def test_a_lost_connection_loses_no_input(open_window, served, wide_picture: Pat
     expect(visitor.find("#answers .asked")).to_contain_text("What is green?")
     visitor.expect_answers(576, 64, 64)
     expect(visitor.find("#notice")).to_have_text("")
+
+
+def test_who_loads_the_page_anew_in_a_run_reads_of_no_lost_connection(open_window, served) -> None:
+    """Gradio takes what it closes itself for lost, as long as the page is left."""
+    visitor = open_window(served.url)
+    visitor.unfold("all-methods")
+    visitor.find("#compare-all").click()
+    expect(visitor.find("#stop")).to_be_visible()
+
+    def answer_late(route: Any) -> None:
+        time.sleep(1)
+        route.continue_()
+
+    visitor.page.route(served.url + "/", answer_late)
+    visitor.page.reload()
+    expect(visitor.find("#notice")).to_have_text(
+        "The page was loaded anew. Press Ask to see your comparison again."
+    )
 
 
 def test_a_server_that_was_started_anew_is_asked_with_the_same_input(
@@ -426,7 +444,7 @@ def test_a_server_that_was_started_anew_is_asked_with_the_same_input(
     first.process.wait()
     start().wait_until_served()
     visitor.page.evaluate("window.fetch = window.realFetch; document.querySelector('#ask').click()")
-    expect(visitor.find("#notice")).to_contain_text("The connection was lost. Press Ask")
+    expect(visitor.find("#notice")).to_contain_text("The page was loaded anew. Press Ask")
     expect(visitor.find("#question textarea")).to_have_value("What is green?")
     expect(visitor.find("#picture .image-frame img")).to_be_visible()
     visitor.find("#ask").click()
