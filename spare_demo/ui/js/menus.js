@@ -29,9 +29,17 @@
       if (off(event.target.closest?.('[role=option]'))) refuse(event);
     }, true);
   }
+  let looked = null;  // the Enter that may choose
   document.addEventListener('keydown', (event) => {
-    const active = event.target.getAttribute?.('aria-activedescendant');
-    if (event.key === 'Enter' && active && off(document.getElementById(active))) refuse(event);
+    // Gradio takes a key up in a later task, so what Enter chooses hangs on the keys before it.
+    if (event.key === 'Enter' && event !== looked && event.target.matches?.('[role=combobox]')) {
+      refuse(event);
+      setTimeout(() => {
+        if (off(document.getElementById(event.target.getAttribute('aria-activedescendant')))) return;
+        looked = new KeyboardEvent('keydown', {key: 'Enter', bubbles: true});
+        event.target.dispatchEvent(looked);
+      });
+    }
     // Gradio opens a menu's list at any key but Escape, and at this one after the menu was left.
     if (event.key === 'Tab' && event.target.matches?.('[role=combobox]')) event.stopPropagation();
   }, true);
