@@ -274,6 +274,13 @@ def test_who_waits_is_told_their_place_and_stop_keeps_the_words(
     visitor.ask("Will this ever end?")
     expect(visitor.find("#answers .answer-text").first).to_contain_text("word3")
     second = Visitor(visitor.page.context.new_page()).open(served.url)
+    truth = second.find("#truth p")
+    expect(truth).to_be_visible()
+    second.find("#ask").click()
+    expect(second.find("#looked")).to_contain_text("queue: 1/1")
+    expect(truth).to_be_hidden()  # both have one place
+    second.find("#stop").click()
+    expect(truth).to_be_visible()
     second.ask("And I?")
     expect(second.find("#looked")).to_contain_text("queue: 1/1")
     monkeypatch.setattr(served.model, "stream_together", real)
