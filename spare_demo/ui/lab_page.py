@@ -30,7 +30,7 @@ _AGAIN = ("curve", "cases", "download", "a", "b", "at")
 
 _INTRO = (
     "<p>Measure methods on drawn scenes whose answers are known. Every question is answered with "
-    "what each method keeps at each budget; the bars are 95 % intervals over scenes.</p>"
+    "what each method keeps at each budget; the bars are 95\u00a0% intervals over scenes.</p>"
 )
 _CLI = (
     "For longer runs, your own questions and every figure: "
