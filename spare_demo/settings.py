@@ -14,10 +14,11 @@ from typing import Any
 OWN_ADDRESSES = ("127.0.0.1", "::1", "localhost")
 METHODS_GROUP = "spare_demo.methods"
 """Of the entry points by which other packages bring methods."""
+SYSTEMS = ("auto", "none", "vicuna_v1")
 
 
-def _setting(default: Any, help: str) -> Any:
-    return field(default=default, metadata={"help": help})
+def _setting(default: Any, help: str, choices: tuple[Any, ...] = ()) -> Any:
+    return field(default=default, metadata={"help": help, "choices": choices})
 
 
 @dataclass(frozen=True)
@@ -34,8 +35,7 @@ class Settings:
         "(see python -m spare_demo models)",
     )
     models: tuple[str, ...] = _setting(
-        (),
-        "more models to choose from on a private page: names, folders, repositories of the hub",
+        (), "more models to choose from on a private page: names, folders, repositories of the hub"
     )
     without_language_model: bool = _setting(
         False,
@@ -46,13 +46,17 @@ class Settings:
         "auto",
         "system sentence of the prompt: vicuna_v1, none, or auto for the one that the papers "
         "measured the model with",
+        choices=SYSTEMS,
     )
     device: str = _setting("auto", "auto, cpu, cuda, cuda:N or mps")
-    bits: int = _setting(16, "16, or 8 or 4 to quantise the language model (needs bitsandbytes)")
+    bits: int = _setting(
+        16, "16, or 8 or 4 to quantise the language model (needs bitsandbytes)", (16, 8, 4)
+    )
     capture_prefill: str = _setting(
         "auto",
         "run each prefill as one captured CUDA graph per prompt length: on, off, or auto for one "
         "CUDA GPU at 16 bits where it gives the usual results",
+        choices=("auto", "on", "off"),
     )
     host: str = _setting("127.0.0.1", "address to serve on; 0.0.0.0 for every network")
     port: int = _setting(7860, "port to serve on")
@@ -93,30 +97,17 @@ class Settings:
     )
 
     def __post_init__(self) -> None:
-        for name in ("models", "methods", "marks", "trusted_hosts"):  # flags bring lists
-            object.__setattr__(self, name, tuple(getattr(self, name)))
         if not 1 <= self.port <= 65_535:
             raise ValueError(f"port is {self.port}; it must be from 1 to 65535.")
-        if self.system not in ("auto", "none", "vicuna_v1"):
-            raise ValueError(f"system is {self.system}; it must be auto, none or vicuna_v1.")
-        if self.capture_prefill not in ("auto", "on", "off"):
-            raise ValueError(
-                f"capture_prefill is {self.capture_prefill}; it must be auto, on or off."
-            )
-        if self.bits not in (16, 8, 4):
-            raise ValueError(f"bits is {self.bits}; it must be 16, 8 or 4.")
-        for name in (
-            "budget",
-            "max_new_tokens",
-            "max_question_characters",
-            "max_pixels",
-            "max_upload_bytes",
-            "queue_size",
-            "max_request_bytes",
-            "max_waiting",
-        ):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be 1 or more.")
+        for item in fields(self):
+            value, choices = getattr(self, item.name), item.metadata["choices"]
+            if isinstance(item.default, tuple):  # flags bring lists
+                object.__setattr__(self, item.name, tuple(value))
+            elif choices and value not in choices:
+                words = f"{', '.join(map(str, choices[:-1]))} or {choices[-1]}"
+                raise ValueError(f"{item.name} is {value}; it must be {words}.")
+            elif type(item.default) is int and item.name != "seed" and value < 1:
+                raise ValueError(f"{item.name} is {value}; it must be 1 or more.")
         if min(self.marks, default=1) < 1:
             raise ValueError("every one of marks must be 1 or more.")
         if not self.methods:
