@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from spare_demo.cli.options import check_file
+from spare_demo.cli.options import check_file, option_adder
 from spare_demo.comparison.request import UNPRUNED
 from spare_demo.evaluation.board import make_board, read_folders
 from spare_demo.evaluation.board_page import board_html, board_tables
@@ -15,16 +15,18 @@ from spare_demo.settings import Settings
 def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
     """The options of the command."""
     parser.set_defaults(run=run)
-    add = parser.add_argument
-    add("folders", nargs="+", type=Path, metavar="FOLDER", help="what evaluate --out wrote")
-    add("--html", type=Path, metavar="FILE", help="write the tables and their charts as one page")
-    add(
-        "--baseline",
-        default=UNPRUNED,
-        metavar="METHOD",
-        help="what every method is tested against at the same budget, by its name in the folders "
-        "(default: unpruned, all tokens)",
+    add = option_adder(
+        parser,
+        """
+        folders     what evaluate --out wrote
+        --html      write the tables and their charts as one page
+        --baseline  what every method is tested against at the same budget, by its name in the
+                    folders (default: unpruned, all tokens)
+        """,
     )
+    add("folders", nargs="+", type=Path, metavar="FOLDER")
+    add("--html", type=Path, metavar="FILE")
+    add("--baseline", default=UNPRUNED, metavar="METHOD")
 
 
 def run(arguments: argparse.Namespace, settings: Settings) -> None:

@@ -7,16 +7,7 @@ import dataclasses
 import textwrap
 from pathlib import Path
 
-from spare_demo.analysis.cost import (
-    allocated_sentence,
-    cache_text,
-    cost_rows,
-    cost_sentence,
-    newline_sentence,
-    operations_text,
-    seconds_text,
-    tokens_text,
-)
+from spare_demo.analysis import cost
 from spare_demo.analysis.finding import headline, informed_sentence
 from spare_demo.cli.carrier import print_carriers
 from spare_demo.cli.film import check_film, write_film
@@ -25,6 +16,7 @@ from spare_demo.cli.options import (
     add_question_options,
     add_system_option,
     check_file,
+    option_adder,
     options_given,
     print_table,
     print_wrapped,
@@ -60,65 +52,48 @@ _OF_MODEL = ("model", "device", "bits", "without_language_model", "system")
 def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
     """The options of the command."""
     parser.set_defaults(run=run, wrong=parser.error)
-    add = parser.add_argument
-    add("image", metavar="IMAGE", nargs="?", help="a picture file")
-    add("question", metavar="QUESTION", nargs="?", help='"" for none: then the text part is off')
-    add("--out", required=True, metavar="DIR", help="folder for the pictures and result.json")
-    add(
-        "--from",
-        dest="result",
-        metavar="FILE",
-        help="draw an earlier result.json again, without a model, instead of asking",
+    add = option_adder(
+        parser,
+        f"""
+        image        a picture file
+        question     "" for none: then the text part is off
+        --out        folder for the pictures and result.json
+        --from       draw an earlier result.json again, without a model, instead of asking
+        --again      with --from: ask the model again, all settings being the file's
+        --panels     pictures to draw, of: {", ".join(PANELS)} (default: {" ".join(USUAL)}); kl only
+                     with --from, of a result.json that the page saved after it measured KL
+        --carrier    also say which kept token carries each answer: one more answer per kept token
+        --film       also the pick order as a film: FILE.webp or FILE.gif
+        --html       also one page with the viewer, which opens without the app
+        --zip        also citation.zip: pictures as PNG and SVG, commands
+        --without-language-model
+                     load the vision side alone: picks and maps, no answers, a fraction of the
+                     download
+        --methods    see the command methods; all: every one that this model can run at the budget
+                     (default: {" ".join(settings.methods)})
+        --set        a setting of a method, such as divprune.metric=euclidean; may be repeated
+        --picks      also these patch lists: JSON, or an earlier result.json
+        --budget     tokens kept, or "10%%" (default: %(default)s)
+        """,
     )
-    add(
-        "--again",
-        action="store_true",
-        help="with --from: ask the model again, all settings being the file's",
-    )
-    add(
-        "--panels",
-        nargs="+",
-        choices=tuple(PANELS),
-        default=list(USUAL),
-        metavar="PANEL",
-        help=f"pictures to draw, of: {', '.join(PANELS)} (default: {' '.join(USUAL)}); kl only "
-        "with --from, of a result.json that the page saved after it measured KL",
-    )
-    add(
-        "--carrier",
-        action="store_true",
-        help="also say which kept token carries each answer: one more answer per kept token",
-    )
-    add("--film", metavar="FILE", help="also the pick order as a film: FILE.webp or FILE.gif")
-    add("--html", metavar="FILE", help="also one page with the viewer, which opens without the app")
-    add("--zip", action="store_true", help="also citation.zip: pictures as PNG and SVG, commands")
-    about = f"see the command models (default: {settings.model})"
-    add_model_options(parser, settings, None, about)
-    add(
-        "--without-language-model",
-        action="store_true",
-        default=settings.without_language_model,
-        help="load the vision side alone: picks and maps, no answers, a fraction of the download",
-    )
+    add("image", metavar="IMAGE", nargs="?")
+    add("question", metavar="QUESTION", nargs="?")
+    add("--out", required=True, metavar="DIR")
+    add("--from", dest="result", metavar="FILE")
+    add("--again", action="store_true")
+    add("--panels", nargs="+", choices=tuple(PANELS), default=list(USUAL), metavar="PANEL")
+    add("--carrier", action="store_true")
+    add("--film", metavar="FILE")
+    add("--html", metavar="FILE")
+    add("--zip", action="store_true")
+    add_model_options(parser, settings, f"see the command models (default: {settings.model})")
+    parser.set_defaults(model=None, bits=None)  # those of the settings, or of the file
+    add("--without-language-model", action="store_true", default=settings.without_language_model)
     add_system_option(parser, settings)
-    add(
-        "--methods",
-        nargs="*",
-        default=list(settings.methods),
-        metavar="METHOD",
-        help="see the command methods; all: every one that this model can run at the budget "
-        f"(default: {' '.join(settings.methods)})",
-    )
-    add(
-        "--set",
-        action="append",
-        default=[],
-        dest="options",
-        metavar="METHOD.SETTING=VALUE",
-        help="a setting of a method, such as divprune.metric=euclidean; may be repeated",
-    )
-    add("--picks", metavar="FILE", help="also these patch lists: JSON, or an earlier result.json")
-    add("--budget", default=settings.budget, help='tokens kept, or "10%%" (default: %(default)s)')
+    add("--methods", nargs="*", default=list(settings.methods), metavar="METHOD")
+    add("--set", action="append", default=[], dest="options", metavar="METHOD.SETTING=VALUE")
+    add("--picks", metavar="FILE")
+    add("--budget", default=settings.budget)
     add_question_options(parser, settings, settings.max_new_tokens)
 
 
@@ -162,8 +137,7 @@ def run(arguments: argparse.Namespace, settings: Settings) -> None:
     check_file(Path(arguments.out) / "result.json")
     photo = open_local_picture(arguments.image, settings.max_pixels)
 
-    bits = settings.bits if arguments.bits is None else arguments.bits
-    model = _load(arguments.model or settings.model, bits, arguments)
+    model = _load(arguments, settings.model, settings.bits)
     request = dataclasses.replace(request, image=photo)
     view = encode(model, request)
     if every:
@@ -222,8 +196,7 @@ def _compare_from(arguments: argparse.Namespace, settings: Settings) -> None:
     if not saved.pictured:
         raise ValueError("The file does not hold the picture. Name it too: compare IMAGE --from …")
     check_film(arguments.film, first.request.labelled)
-    bits = bits_of(first.revision) if arguments.bits is None else arguments.bits
-    model = _load(arguments.model or first.model, bits, arguments)
+    model = _load(arguments, first.model, bits_of(first.revision))
     again = finish(model, first.request)
     _write(again, arguments)
     print_wrapped(_compare_runs(first, again))
@@ -259,11 +232,13 @@ def _by_layer(answer: Answer) -> list[tuple[int, list[int]]]:
     return [(layer.layer, layer.kept.tolist()) for layer in answer.layer_sets]
 
 
-def _load(name: str, bits: int, arguments: argparse.Namespace) -> Model:
+def _load(arguments: argparse.Namespace, usual: str, bits: int) -> Model:
+    """The model that is named, in the bits that are; else the usual ones."""
+    name = arguments.model or usual
     model = load_model(
         name,
         arguments.device,
-        bits=bits,
+        bits=bits if arguments.bits is None else arguments.bits,
         report=print,
         language_model=not arguments.without_language_model,
         system=arguments.system,
@@ -306,12 +281,16 @@ def _print_headline(result: Result, path: str | None) -> None:
 def _report(result: Result) -> None:
     titles = {UNPRUNED: "All tokens", **result.titles}
     print(f"\n{result.question or '(no question)'}\n")
-    rows = cost_rows(result.answers)
+    rows = cost.cost_rows(result.answers)
     if not rows:
         print_table(
             ("", "tokens", "select"),
             [
-                (titles[label], str(kept.size), seconds_text(result.select_seconds.get(label, 0.0)))
+                (
+                    titles[label],
+                    str(kept.size),
+                    cost.seconds_text(result.select_seconds.get(label, 0.0)),
+                )
                 for label, kept in result.selections.items()
             ],
         )
@@ -322,11 +301,11 @@ def _report(result: Result) -> None:
         [
             (
                 titles[row.label],
-                tokens_text(row),
-                seconds_text(row.prefill_seconds),
-                operations_text(row.prefill_operations),
-                seconds_text(row.decode_seconds),
-                cache_text(row),
+                cost.tokens_text(row),
+                cost.seconds_text(row.prefill_seconds),
+                cost.operations_text(row.prefill_operations),
+                cost.seconds_text(row.decode_seconds),
+                cost.cache_text(row),
                 textwrap.shorten(result.answers[row.label].text, 60, placeholder=" …"),
             )
             for row in rows
@@ -335,9 +314,9 @@ def _report(result: Result) -> None:
     print()
     sentences = (
         informed_sentence(titles, result.selections),
-        cost_sentence(rows, titles),
-        newline_sentence(result.answers),
-        allocated_sentence(rows),
+        cost.cost_sentence(rows, titles),
+        cost.newline_sentence(result.answers),
+        cost.allocated_sentence(rows),
     )
     for sentence in (*result.notes, *filter(None, sentences)):
         print_wrapped(sentence)

@@ -19,6 +19,7 @@ from spare_demo.cli.options import (
     add_question_options,
     add_system_option,
     check_file,
+    option_adder,
     question_options,
     tell,
 )
@@ -47,7 +48,7 @@ from spare_demo.settings import Settings, check_characters
 
 ALL = "all"
 """Among the methods: every one of the table that the model can run."""
-BUDGETS = (16, 32, 64, 128, 192)
+BUDGETS = ("16", "32", "64", "128", "192")
 
 _EPILOG = f"""{EPILOG}
 An interrupted run resumes when the same command is given again, with any number of workers.
@@ -59,77 +60,54 @@ def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
     parser.set_defaults(run=evaluate)
     parser.epilog = _EPILOG
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    add = parser.add_argument
     goals = parser.add_mutually_exclusive_group(required=True)
-    goals.add_argument("--out", type=Path, metavar="DIR", help="folder for the results")
-    goals.add_argument(
-        "--gallery",
-        type=Path,
-        metavar="DIR",
-        help="folder for surprising cases among the built-in world's scenes of --seeds, of "
-        f"{' and '.join(gallery.METHODS)} at {', '.join(map(str, gallery.BUDGETS))} tokens; of the "
-        "other options it reads those of the model",
+    add_goal = option_adder(
+        goals,
+        f"""
+        --out      folder for the results
+        --gallery  folder for surprising cases among the built-in world's scenes of --seeds, of
+                   {" and ".join(gallery.METHODS)} at {", ".join(map(str, gallery.BUDGETS))} tokens;
+                   of the other options it reads those of the model
+        """,
     )
-    add(
-        "--seeds",
-        nargs=2,
-        type=int,
-        metavar=("FIRST", "LAST"),
-        help="of --gallery (default: 0 199)",
+    add_goal("--out", type=Path, metavar="DIR")
+    add_goal("--gallery", type=Path, metavar="DIR")
+    add = option_adder(
+        parser,
+        f"""
+        --seeds        of --gallery (default: 0 199)
+        --methods      see the command methods; {ALL}: every one that this model can run, also
+                       beside others such as spare:squash=minmax; spare@tokens, spare@-1: with
+                       relevance of each word apart, from the last layer; no name after it: nothing
+                       is pruned (default: all)
+        --budgets      visual tokens kept, or shares of each picture's such as 25%% (default:
+                       {" ".join(BUDGETS)})
+        --set          drawn scenes that training never shows, of: {", ".join(SETS)} (default:
+                       {USUAL_SET}); or a setting of a method, such as divprune.metric=euclidean
+        --blank        ask everything of a blank picture too (default: of drawn scenes)
+        --instruction  a line to write after every question; of the methods only TRIM reads it
+        --reference    differences are against it (default: the first)
+        --resamples    of the bootstrap (default: %(default)s)
+        --report       write a report in Markdown too
+        --figures      where the report's figures go (default: figures, beside the report)
+        """,
     )
-    about = "see the command models (default: %(default)s)"
-    add_model_options(parser, settings, settings.model, about)
+    add("--seeds", nargs=2, type=int, metavar=("FIRST", "LAST"))
+    add_model_options(parser, settings)
     add_system_option(parser, settings)
-    add(
-        "--methods",
-        nargs="*",
-        default=[ALL],
-        metavar="METHOD",
-        help=f"see the command methods; {ALL}: every one that this model can run, also beside "
-        "others such as spare:squash=minmax; spare@tokens, spare@-1: with relevance of each word "
-        "apart, from the last layer; no name after it: nothing is pruned (default: all)",
-    )
-    add(
-        "--budgets",
-        nargs="+",
-        default=[str(k) for k in BUDGETS],
-        metavar="K",
-        help="visual tokens kept, or shares of each picture's such as 25%% "
-        f"(default: {' '.join(map(str, BUDGETS))})",
-    )
-    add(
-        "--set",
-        nargs="+",
-        action="extend",
-        type=_set_or_setting,
-        default=[],
-        metavar="SET|METHOD.SETTING=VALUE",
-        help=f"drawn scenes that training never shows, of: {', '.join(SETS)} (default: "
-        f"{USUAL_SET}); or a setting of a method, such as divprune.metric=euclidean",
-    )
+    add("--methods", nargs="*", default=[ALL], metavar="METHOD")
+    add("--budgets", nargs="+", default=list(BUDGETS), metavar="K")
+    metavar = "SET|METHOD.SETTING=VALUE"
+    add("--set", nargs="+", action="extend", type=_set_or_setting, default=[], metavar=metavar)
     add_question_source(parser)
     add_worker_options(parser)
-    add(
-        "--blank",
-        action=argparse.BooleanOptionalAction,
-        default=None,
-        help="ask everything of a blank picture too (default: of drawn scenes)",
-    )
-    add(
-        "--instruction",
-        default="",
-        help="a line to write after every question; of the methods only TRIM reads it",
-    )
+    add("--blank", action=argparse.BooleanOptionalAction, default=None)
+    add("--instruction", default="")
     add_question_options(parser, settings, max_new_tokens=16)
-    add("--reference", metavar="METHOD", help="differences are against it (default: the first)")
-    add("--resamples", type=int, default=RESAMPLES, help="of the bootstrap (default: %(default)s)")
-    add("--report", type=Path, metavar="FILE", help="write a report in Markdown too")
-    add(
-        "--figures",
-        type=Path,
-        metavar="FOLDER",
-        help="where the report's figures go (default: figures, beside the report)",
-    )
+    add("--reference", metavar="METHOD")
+    add("--resamples", type=int, default=RESAMPLES)
+    add("--report", type=Path, metavar="FILE")
+    add("--figures", type=Path, metavar="FOLDER")
 
 
 def _set_or_setting(text: str) -> str:
@@ -205,11 +183,7 @@ def _engine(
     stack: ends the workers.
     """
     load_it = functools.partial(
-        load_model,
-        arguments.model,
-        arguments.device,
-        bits=arguments.bits,
-        system=arguments.system,
+        load_model, arguments.model, arguments.device, bits=arguments.bits, system=arguments.system
     )
     leave_out = ALL in arguments.methods
     skip = tell if arguments.skip_bad else None

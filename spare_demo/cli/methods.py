@@ -15,7 +15,8 @@ def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
     """The options of the command."""
     parser.set_defaults(run=run)
     about = "say which methods cannot run on this model, and measure with --table"
-    add_model_options(parser, settings, None, about)
+    add_model_options(parser, settings, about)
+    parser.set_defaults(model=None)
     parser.add_argument(
         "--table", action="store_true", help="the whole table in Markdown, with every setting"
     )
@@ -25,8 +26,7 @@ def run(arguments: argparse.Namespace, settings: Settings) -> None:
     """Print the table. Raises ValueError or ModelError with a sentence to show."""
     model = None
     if arguments.model:
-        bits = settings.bits if arguments.bits is None else arguments.bits
-        model = load_model(arguments.model, arguments.device, bits=bits)
+        model = load_model(arguments.model, arguments.device, bits=arguments.bits)
     if arguments.table:
         print(markdown() if model is None else markdown(*measure_methods(model)), end="")
         return

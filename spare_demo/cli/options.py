@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import errno
 import os
+import re
 import shutil
 import sys
 import textwrap
@@ -13,36 +14,48 @@ from pathlib import Path
 from typing import Any, get_args
 
 from spare_demo.images.geometry import Aspect
-from spare_demo.relevance import GuidanceText, RelevanceOptions
-from spare_demo.settings import Settings
+from spare_demo.relevance import GuidanceText, RelevanceOptions, TextPieces
+from spare_demo.settings import SYSTEMS, Settings
 from spare_demo.table import text_table
 from spare_demo.tokens import Positions
 
 
+def option_adder(
+    options: argparse.ArgumentParser | argparse._MutuallyExclusiveGroup, table: str
+) -> Callable[..., argparse.Action]:
+    """`add_argument` of a parser or a group, with each option's help as a table has it.
+
+    table: an option's name and its help, line by line; what is indented belongs to the line above.
+    """
+    lines = re.split(r"\n(?! )", textwrap.dedent(table).strip())
+    helps = {name: " ".join(words) for name, *words in map(str.split, lines)}
+    return lambda name, **settings: options.add_argument(name, help=helps[name], **settings)
+
+
 def add_model_options(
-    parser: argparse.ArgumentParser, settings: Settings, model: str | None, help: str
+    parser: argparse.ArgumentParser,
+    settings: Settings,
+    about: str = "see the command models (default: %(default)s)",
 ) -> None:
-    """Which model, where and in how many bits; model: the default, help: of the option."""
-    add = parser.add_argument
-    add("--model", default=model, help=help)
-    add(
-        "--device",
-        default=settings.device,
-        help="auto, cpu, cuda, cuda:N or mps (default: %(default)s)",
+    """Which model, where and in how many bits; about: the help of --model."""
+    add = option_adder(
+        parser,
+        f"""
+        --model   {about}
+        --device  auto, cpu, cuda, cuda:N or mps (default: %(default)s)
+        --bits    16, or 8 or 4 to quantise the language model (default: {settings.bits})
+        """,
     )
-    add(
-        "--bits",
-        type=int,
-        default=None if model is None else settings.bits,
-        help=f"16, or 8 or 4 to quantise the language model (default: {settings.bits})",
-    )
+    add("--model", default=settings.model)
+    add("--device", default=settings.device)
+    add("--bits", type=int, default=settings.bits)
 
 
 def add_system_option(parser: argparse.ArgumentParser, settings: Settings) -> None:
     """The system sentence of the prompt."""
     parser.add_argument(
         "--system",
-        choices=("auto", "none", "vicuna_v1"),
+        choices=SYSTEMS,
         default=settings.system,
         help="system sentence of the prompt; auto: the one that the papers measured the model with "
         "(default: %(default)s)",
@@ -53,51 +66,34 @@ def add_question_options(
     parser: argparse.ArgumentParser, settings: Settings, max_new_tokens: int
 ) -> None:
     """How questions are asked; max_new_tokens: the default."""
-    add = parser.add_argument
-    add("--seed", type=int, default=settings.seed, help="for random methods (default: %(default)s)")
-    add(
-        "--max-new-tokens",
-        type=int,
-        default=max_new_tokens,
-        help="longest answer (default: %(default)s)",
+    add = option_adder(
+        parser,
+        """
+        --seed             for random methods (default: %(default)s)
+        --max-new-tokens   longest answer (default: %(default)s)
+        --aspect           how the model sees a picture: pad or crop to a square (LLaVA-1.5), fixed
+                           672 by 672 pixels or any resolution (LLaVA-NeXT), native (Qwen2.5-VL);
+                           default: its first
+        --together         spend the budget over all views of LLaVA-NeXT, instead of equal shares
+        --positions        rotary positions of the kept tokens: compact, without gaps, or original,
+                           those among all tokens; default: compact, of Qwen2.5-VL original
+        --relevance-layer  tower layer that relevance reads (default: %(default)s, as CDPruner
+                           released it)
+        --relevance-text   one text embedding per 77-token stretch, or per token (default:
+                           %(default)s)
+        --guidance-text    what the question is compared by: CLIP's two sides, as in the papers, or
+                           words of the language model, which models without CLIP have too (default:
+                           %(default)s)
+        """,
     )
-    add(
-        "--aspect",
-        choices=get_args(Aspect),
-        help="how the model sees a picture: pad or crop to a square (LLaVA-1.5), fixed 672 by "
-        "672 pixels or any resolution (LLaVA-NeXT), native (Qwen2.5-VL); default: its first",
-    )
-    add(
-        "--together",
-        action="store_true",
-        help="spend the budget over all views of LLaVA-NeXT, instead of equal shares",
-    )
-    add(
-        "--positions",
-        choices=get_args(Positions),
-        help="rotary positions of the kept tokens: compact, without gaps, or original, those among "
-        "all tokens; default: compact, of Qwen2.5-VL original",
-    )
-    add(
-        "--relevance-layer",
-        type=int,
-        choices=(-2, -1),
-        default=-2,
-        help="tower layer that relevance reads (default: %(default)s, as CDPruner released it)",
-    )
-    add(
-        "--relevance-text",
-        choices=("stretches", "tokens"),
-        default="stretches",
-        help="one text embedding per 77-token stretch, or per token (default: %(default)s)",
-    )
-    add(
-        "--guidance-text",
-        choices=get_args(GuidanceText),
-        default="clip",
-        help="what the question is compared by: CLIP's two sides, as in the papers, or words of "
-        "the language model, which models without CLIP have too (default: %(default)s)",
-    )
+    add("--seed", type=int, default=settings.seed)
+    add("--max-new-tokens", type=int, default=max_new_tokens)
+    add("--aspect", choices=get_args(Aspect))
+    add("--together", action="store_true")
+    add("--positions", choices=get_args(Positions))
+    add("--relevance-layer", type=int, choices=(-2, -1), default=-2)
+    add("--relevance-text", choices=get_args(TextPieces), default="stretches")
+    add("--guidance-text", choices=get_args(GuidanceText), default="clip")
 
 
 def question_options(arguments: argparse.Namespace) -> dict[str, Any]:

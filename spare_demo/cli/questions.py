@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 
-from spare_demo.cli.options import tell
+from spare_demo.cli.options import option_adder, tell
 from spare_demo.evaluation.hub_data import PREFIX, read_dataset
 from spare_demo.evaluation.sheets import BadLine, Fields, Sheet, draw_sheets, read_lines
 from spare_demo.render.base import counted
@@ -31,31 +31,27 @@ are called otherwise. hf:FOLDER:SPLIT reads a folder that the package datasets c
 
 def add_question_source(parser: argparse.ArgumentParser) -> None:
     """The options that say which questions are asked."""
-    add = parser.add_argument
-    add(
-        "--questions",
-        type=int,
-        metavar="N",
-        help=f"of each set (default: {USUAL_QUESTIONS}), or the first ones of --data (default: "
-        "all)",
+    add = option_adder(
+        parser,
+        f"""
+        --questions  of each set (default: {USUAL_QUESTIONS}), or the first ones of --data (default:
+                     all)
+        --data       JSON lines, or a dataset of the Hugging Face hub, in place of drawn scenes, see
+                     below
+        --images     the pictures of --data (default: beside it)
+        --config     configuration of a dataset that has several
+        --skip-bad   leave out bad lines, and pictures that are bad or have a question too long;
+                     name them
+        """,
     )
-    add(
-        "--data",
-        metavar="FILE|hf:OWNER/NAME:SPLIT",
-        help="JSON lines, or a dataset of the Hugging Face hub, in place of drawn scenes, see "
-        "below",
-    )
-    add("--images", type=Path, metavar="FOLDER", help="the pictures of --data (default: beside it)")
-    add("--config", metavar="NAME", help="configuration of a dataset that has several")
+    add("--questions", type=int, metavar="N")
+    add("--data", metavar="FILE|hf:OWNER/NAME:SPLIT")
+    add("--images", type=Path, metavar="FOLDER")
+    add("--config", metavar="NAME")
     for field in fields(Fields):
-        add(
-            f"--{field.name}-field",
-            default=field.default,
-            metavar="NAME",
-            help="field of --data (default: %(default)s)",
-        )
-    about = "leave out bad lines, and pictures that are bad or have a question too long; name them"
-    add("--skip-bad", action="store_true", help=about)
+        flag, about = f"--{field.name}-field", "field of --data (default: %(default)s)"
+        parser.add_argument(flag, default=field.default, metavar="NAME", help=about)
+    add("--skip-bad", action="store_true")
 
 
 def read_questions(arguments: argparse.Namespace) -> list[Sheet]:

@@ -6,24 +6,21 @@ import argparse
 import re
 from importlib.util import find_spec
 
+from spare_demo.cli.options import option_adder
+
 
 def add_worker_options(parser: argparse.ArgumentParser) -> None:
     """How many workers, and of which cluster."""
-    add = parser.add_argument
-    add(
-        "--workers",
-        type=int,
-        default=1,
-        metavar="N",
-        help="measure pictures on N GPUs at once, or with N shares of the processor's cores; more "
-        "than one needs Ray (default: %(default)s)",
+    add = option_adder(
+        parser,
+        """
+        --workers  measure pictures on N GPUs at once, or with N shares of the processor's cores;
+                   more than one needs Ray (default: %(default)s)
+        --address  head of a Ray cluster whose machines the workers run on (default: this machine)
+        """,
     )
-    add(
-        "--address",
-        default="",
-        metavar="HOST:PORT",
-        help="head of a Ray cluster whose machines the workers run on (default: this machine)",
-    )
+    add("--workers", type=int, default=1, metavar="N")
+    add("--address", default="", metavar="HOST:PORT")
 
 
 def check_workers(arguments: argparse.Namespace) -> None:
