@@ -23,11 +23,7 @@ def _setting(default: Any, help: str, choices: tuple[Any, ...] = ()) -> Any:
 
 @dataclass(frozen=True)
 class Settings:
-    """What the app was started with.
-
-    Raises:
-        ValueError: a value out of range; the message names the setting and its range.
-    """
+    """What the app was started with; ValueError for a value out of range, naming both."""
 
     model: str = _setting(
         "auto",
@@ -121,9 +117,8 @@ class Settings:
     def check_question(self, question: str | None) -> str:
         """The question without spaces around it, "" for none.
 
-        Raises:
-            ValueError: a question longer than `max_question_characters`, or one that cannot be
-                written as UTF-8; may be shown as it is.
+        Raises ValueError, with a sentence to show, for one longer than `max_question_characters`,
+        or one that cannot be written as UTF-8.
         """
         text = check_characters("question", (question or "").strip())
         if len(text) > self.max_question_characters:
@@ -158,11 +153,7 @@ def on_zero_gpu() -> bool:
 
 
 def read_variables() -> Settings:
-    """Settings from `SPARE_…` variables.
-
-    Raises:
-        SystemExit: 2 after one plain sentence about a value that cannot be.
-    """
+    """Settings from `SPARE_…` variables; exits with 2 and a sentence about one that cannot be."""
     parser = argparse.ArgumentParser(prog="python app.py")  # for the usage above a sentence
     add_flags(parser)
     chosen: dict[str, Any] = {}

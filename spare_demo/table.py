@@ -1,4 +1,6 @@
-"""Tables as text for a terminal, as Markdown and as HTML; every row is as long as the head."""
+"""Lists in words; tables as text for a terminal, as Markdown and as HTML, whose rows are as long as
+the head.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +17,12 @@ class Wide(NamedTuple):
 
     text: str
     columns: int
+
+
+def listed(items: Sequence[object]) -> str:
+    """ "a, b and c"."""
+    words = [str(item) for item in items]
+    return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
 
 
 def text_table(head: Row, rows: Sequence[Row], width: int | None = None) -> str:

@@ -90,12 +90,7 @@ class Shift:
 
 @dataclass(frozen=True)
 class PickOverlap:
-    """Picks of one method for two questions.
-
-    Attributes:
-        jaccard: shared over all picks, 0 to 1.
-        chance: what two random sets of these sizes share on average.
-    """
+    """The share of picks that two questions have in common, and that of two random sets, 0 to 1."""
 
     jaccard: float
     chance: float

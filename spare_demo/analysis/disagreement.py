@@ -22,14 +22,9 @@ def find_split(
 ) -> str | None:
     """The first question whose answers differ in a word; None where each has the same answers.
 
-    Args:
-        picture: from this model's `look`.
-        methods: two, by label.
-        budget: visual tokens kept by each, from 1 to all of the picture's.
-        options: how the questions are asked; all answers are made together.
+    methods: two, by label. budget: visual tokens kept by each, from 1 to all of the picture's.
 
-    Raises:
-        ValueError: with a sentence to show, for a budget that a schedule cannot meet.
+    Raises ValueError, with a sentence to show, for a budget that a schedule cannot meet.
     """
     trials: list[tuple[View, Selection | LayerPlan]] = []
     for question in questions:

@@ -17,6 +17,7 @@ from spare_demo.comparison.result import Result
 from spare_demo.models import Answer
 from spare_demo.models.loading.catalogue import BUILT_IN
 from spare_demo.scenes.asked import Asked
+from spare_demo.table import listed
 from spare_demo.tokens import Selection
 
 _MOST_NAMES = 3
@@ -240,7 +241,7 @@ def _does(labels: Sequence[str], names: Mapping[str, str], verb: str) -> str:
 def _list(words: Sequence[str]) -> str:
     if len(words) > _MOST_NAMES:
         return f"{len(words)} methods"
-    return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
+    return listed(words)
 
 
 def _quote(text: str) -> str:

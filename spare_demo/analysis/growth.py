@@ -14,11 +14,7 @@ from spare_demo.tokens import Positions, Selection
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """One budget.
-
-    kept: what each label keeps at it.
-    answers: the model's words with what each label keeps; empty where it was not asked.
-    """
+    """What each label keeps at one budget, and the answers with that; none where not asked for."""
 
     budget: int
     kept: dict[str, Selection]
@@ -62,19 +58,12 @@ def grow(
     max_new_tokens: int,
     positions: Positions | None = None,
 ) -> Iterator[Step]:
-    """What the labels keep at each budget, and what the model then answers.
+    """What the labels keep at each budget, from 1 to n, and what the model then answers.
 
-    Args:
-        model: None where it is not to be asked.
-        labels: of `labels_with_order`.
-        budgets: each from 1 to n.
-        positions: as of `model.answer`.
+    model: None where it is not to be asked. labels: of `labels_with_order`. positions: as of
+    `model.answer`.
 
-    Yields:
-        a step for each budget, in their order, as soon as its answers are there.
-
-    Raises:
-        ValueError: a budget out of range, or a model without a language model.
+    Raises ValueError for a budget out of range, or a model without a language model.
     """
     view = exploration.view
     for budget in budgets:

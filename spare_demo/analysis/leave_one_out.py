@@ -107,19 +107,12 @@ def leave_one_out(
     max_new_tokens: int,
     positions: Positions | None = None,
 ) -> Iterator[LeaveOneOut]:
-    """Leave out every row of a selection by itself, several sets in one pass.
+    """Leave out every row of a selection by itself; yields what is known after each batch of rows.
 
-    Args:
-        selection: the tokens kept before the language model, or merged rows.
-        answer: the finished answer from this selection, made with the same `max_new_tokens` and
-            `positions`.
-        positions: as of `model.answer`.
+    selection: the tokens kept before the language model, or merged rows.
+    answer: the finished one from this selection, with the same `max_new_tokens` and `positions`.
 
-    Yields:
-        what is known after each batch; the last one is done.
-
-    Raises:
-        ValueError: a single row, an answer without a token, or a selection that does not fit.
+    Raises ValueError for a single row, an answer without a token, or a selection that does not fit.
     """
     if selection.size < 2:
         raise ValueError(

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from spare_demo.models import Answer, Model, View
+from spare_demo.table import listed
 from spare_demo.tokens import Positions, Selection
 
 
@@ -72,7 +73,7 @@ class Sufficiency:
         other = next(trial.text for trial in self.trials if trial.budget == self.below)
         ending = f"{start}; at {self.below} the answer is “{other}”."
         if self.returns:
-            ending += f" Below, it comes back at {_join_words(self.returns)}."
+            ending += f" Below, it comes back at {listed(self.returns)}."
         return ending + " Budgets between those tried may differ."
 
 
@@ -87,14 +88,11 @@ def find_sufficient(
 ) -> Iterator[Sufficiency]:
     """Try budgets along a nested order: powers of two from the top, then bisection.
 
-    Args:
-        picks: all n picks of a method whose budgets are nested, first pick first.
-        whole: the answer with all tokens, made with the same `max_new_tokens`.
-        positions: as of `model.answer`.
-        known: answers of these picks that are there already, by budget.
+    picks: all n picks of a method whose budgets are nested, first pick first.
+    whole: the answer with all tokens, made with the same `max_new_tokens` and `positions`.
+    known: answers of these picks that are there already, by budget.
 
-    Yields:
-        what is known after each answer; the last one has `done`.
+    Yields what is known after each answer; the last one has `done`.
     """
     n = view.tokens.n
     answers = {**(known or {}), n: whole}
@@ -115,8 +113,3 @@ def find_sufficient(
         yield try_budget((now.below + now.smallest) // 2)
     if len(answers) == at_first:
         yield result()
-
-
-def _join_words(budgets: tuple[int, ...]) -> str:
-    words = [str(k) for k in budgets]
-    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))

@@ -144,12 +144,8 @@ def stand_ins(features: Tensor, kept: Indices, patch: int) -> StandIns:
     rest = float(((target - along @ unit) / norms[patch]).square().sum())
     first = coefficients.abs().sort(descending=True, stable=True).indices
     largest = [int(i) for i in first if float(shares[i]) > 1e-9][:STAND_INS]
-    return StandIns(
-        tuple(int(rows[i]) for i in largest),
-        tuple(float(coefficients[i]) for i in largest),
-        tuple(float(shares[i]) for i in largest),
-        min(rest, 1.0),
-    )
+    of_largest = (tuple(values[largest].tolist()) for values in (rows, coefficients, shares))
+    return StandIns(*of_largest, min(rest, 1.0))
 
 
 def leftover(tokens: VisualTokens, selection: Selection) -> Tensor | None:
@@ -171,8 +167,7 @@ def why(
     step: which pick to look at. By default the one at which the patch was picked, and for a lost
         patch the last one within the budget in its own view, which it lost to the winner.
 
-    Raises:
-        ValueError: with a sentence to show: no such patch or budget.
+    Raises ValueError, with a sentence to show: no such patch or budget.
     """
     tokens, method = exploration.view.tokens, exploration.methods[label]
     if not 0 <= patch < tokens.n:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from spare_demo.cli.options import check_file, option_adder
+from spare_demo.cli.options import adder, check_file
 from spare_demo.comparison.request import UNPRUNED
 from spare_demo.evaluation.board import make_board, read_folders
 from spare_demo.evaluation.board_page import board_html, board_tables
@@ -15,7 +15,7 @@ from spare_demo.settings import Settings
 def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
     """The options of the command."""
     parser.set_defaults(run=run)
-    add = option_adder(
+    add = adder(
         parser,
         """
         folders     what evaluate --out wrote

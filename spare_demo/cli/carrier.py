@@ -20,14 +20,8 @@ def print_carriers(model: Model, view: View, result: Result) -> None:
     for label, selection in result.selections.items():
         title = result.titles[label]
         try:
-            *_, last = leave_one_out(
-                model,
-                view,
-                selection,
-                result.answers[label],
-                settings.max_new_tokens,
-                settings.positions,
-            )
+            answer, most = result.answers[label], settings.max_new_tokens
+            *_, last = leave_one_out(model, view, selection, answer, most, settings.positions)
             sentence = last.sentence(title, where)
         except ValueError as error:
             sentence = f"{title}: {error}"

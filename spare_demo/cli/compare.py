@@ -9,19 +9,9 @@ from pathlib import Path
 
 from spare_demo.analysis import cost
 from spare_demo.analysis.finding import headline, informed_sentence
+from spare_demo.cli import options
 from spare_demo.cli.carrier import print_carriers
 from spare_demo.cli.film import check_film, write_film
-from spare_demo.cli.options import (
-    add_model_options,
-    add_question_options,
-    add_system_option,
-    check_file,
-    option_adder,
-    options_given,
-    print_table,
-    print_wrapped,
-    question_options,
-)
 from spare_demo.comparison.pipeline import encode, finish
 from spare_demo.comparison.request import UNPRUNED, Request, able_methods, choose
 from spare_demo.comparison.result import Result
@@ -52,7 +42,7 @@ _OF_MODEL = ("model", "device", "bits", "without_language_model", "system")
 def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
     """The options of the command."""
     parser.set_defaults(run=run, wrong=parser.error)
-    add = option_adder(
+    add = options.adder(
         parser,
         f"""
         image        a picture file
@@ -86,15 +76,15 @@ def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
     add("--film", metavar="FILE")
     add("--html", metavar="FILE")
     add("--zip", action="store_true")
-    add_model_options(parser, settings, f"see the command models (default: {settings.model})")
+    options.add_model_options(parser, settings)
     parser.set_defaults(model=None, bits=None)  # those of the settings, or of the file
     add("--without-language-model", action="store_true", default=settings.without_language_model)
-    add_system_option(parser, settings)
+    options.add_system_option(parser, settings)
     add("--methods", nargs="*", default=list(settings.methods), metavar="METHOD")
     add("--set", action="append", default=[], dest="options", metavar="METHOD.SETTING=VALUE")
     add("--picks", metavar="FILE")
     add("--budget", default=settings.budget)
-    add_question_options(parser, settings, settings.max_new_tokens)
+    options.add_question_options(parser, settings, settings.max_new_tokens)
 
 
 def run(arguments: argparse.Namespace, settings: Settings) -> None:
@@ -130,11 +120,11 @@ def run(arguments: argparse.Namespace, settings: Settings) -> None:
         methods=methods,
         budget=arguments.budget,
         seed=arguments.seed,
-        **question_options(arguments),
+        **options.question_options(arguments),
     )
     _check_page(arguments.html, len(request.labelled))
     check_film(arguments.film, request.labelled)
-    check_file(Path(arguments.out) / "result.json")
+    options.check_file(Path(arguments.out) / "result.json")
     photo = open_local_picture(arguments.image, settings.max_pixels)
 
     model = _load(arguments, settings.model, settings.bits)
@@ -155,7 +145,7 @@ def _leave_out(request: Request, model: Model, view: View) -> Request:
     budget, with_text = request.budget_of(n), bool(view.question.strip())
     _, reasons = able_methods(model, n, budget, with_text, request.relevance.guidance_text)
     for name, reason in reasons.items():
-        print_wrapped(f"{PRUNERS[name].title} is left out: {reason}.")
+        options.print_wrapped(f"{PRUNERS[name].title} is left out: {reason}.")
     methods = {label: method for label, method in request.labelled.items() if label not in reasons}
     return dataclasses.replace(request, methods=methods)
 
@@ -166,7 +156,7 @@ def _check_page(name: str | None, methods: int) -> None:
         return
     if methods < 2:
         raise ValueError("--html shows two methods side by side. Compare one more.")
-    check_file(Path(name))
+    options.check_file(Path(name))
 
 
 def _compare_from(arguments: argparse.Namespace, settings: Settings) -> None:
@@ -175,9 +165,9 @@ def _compare_from(arguments: argparse.Namespace, settings: Settings) -> None:
     if arguments.question is not None:
         arguments.wrong("the question is in the file that --from names; leave QUESTION out")
     unread = _OF_FILE if arguments.again else (*_OF_FILE, *_OF_MODEL)
-    if given := options_given(add_options, settings, arguments.words, unread):
-        flag = "--set" if given[0] == "options" else f"--{given[0].replace('_', '-')}"
-        need = "leave it out" if given[0] in _OF_FILE else "leave it out, or add --again"
+    if typed := options.given(add_options, settings, arguments.words, unread):
+        flag = "--set" if typed[0] == "options" else f"--{typed[0].replace('_', '-')}"
+        need = "leave it out" if typed[0] in _OF_FILE else "leave it out, or add --again"
         arguments.wrong(f"{flag} is not read with --from, whose file says all settings; {need}")
     photo = None
     if arguments.image is not None:
@@ -185,7 +175,7 @@ def _compare_from(arguments: argparse.Namespace, settings: Settings) -> None:
     text = Path(arguments.result).read_text(encoding="utf-8-sig", errors="replace")
     saved = read_result(text, photo)
     for note in saved.notes:
-        print_wrapped(note)
+        options.print_wrapped(note)
     first = saved.result
     _check_page(arguments.html, len(first.methods))
     if arguments.film is not None and not arguments.again:
@@ -199,7 +189,7 @@ def _compare_from(arguments: argparse.Namespace, settings: Settings) -> None:
     model = _load(arguments, first.model, bits_of(first.revision))
     again = finish(model, first.request)
     _write(again, arguments)
-    print_wrapped(_compare_runs(first, again))
+    options.print_wrapped(_compare_runs(first, again))
     write_film(arguments.film, model, again, settings.marks)
 
 
@@ -245,7 +235,7 @@ def _load(arguments: argparse.Namespace, usual: str, bits: int) -> Model:
     )
     # Why `auto` took it says the same, and whether the model for photos has room here.
     for note in model.notes if name == AUTO else (model.description, *model.notes):
-        print_wrapped(note)
+        options.print_wrapped(note)
     return model
 
 
@@ -283,7 +273,7 @@ def _report(result: Result) -> None:
     print(f"\n{result.question or '(no question)'}\n")
     rows = cost.cost_rows(result.answers)
     if not rows:
-        print_table(
+        options.print_table(
             ("", "tokens", "select"),
             [
                 (
@@ -294,9 +284,9 @@ def _report(result: Result) -> None:
                 for label, kept in result.selections.items()
             ],
         )
-        print_wrapped(NO_LANGUAGE_MODEL)
+        options.print_wrapped(NO_LANGUAGE_MODEL)
         return
-    print_table(
+    options.print_table(
         ("", "tokens", "prefill", "operations", "decode", "cache", "answer"),
         [
             (
@@ -319,4 +309,4 @@ def _report(result: Result) -> None:
         cost.allocated_sentence(rows),
     )
     for sentence in (*result.notes, *filter(None, sentences)):
-        print_wrapped(sentence)
+        options.print_wrapped(sentence)

@@ -13,16 +13,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from spare_demo.cli import gallery
-from spare_demo.cli.options import (
-    add_model_options,
-    add_question_options,
-    add_system_option,
-    check_file,
-    option_adder,
-    question_options,
-    tell,
-)
+from spare_demo.cli import gallery, options
 from spare_demo.cli.questions import EPILOG, USUAL_SET, add_question_source, read_questions
 from spare_demo.cli.workers import add_worker_options, check_workers
 from spare_demo.comparison.request import choose
@@ -30,9 +21,8 @@ from spare_demo.evaluation import tables
 from spare_demo.evaluation.budgets import middle, read_budgets
 from spare_demo.evaluation.built_in import describe_built_in
 from spare_demo.evaluation.experiment import Experiment
-from spare_demo.evaluation.files import write_files
 from spare_demo.evaluation.fit import Fitted, fit
-from spare_demo.evaluation.report import write_report
+from spare_demo.evaluation.report import write_files, write_report
 from spare_demo.evaluation.results import ANSWERS, Results, has_results, load
 from spare_demo.evaluation.run import PictureResults, expected_rows, run
 from spare_demo.evaluation.sheets import Sheet, digest
@@ -61,7 +51,7 @@ def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
     parser.epilog = _EPILOG
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     goals = parser.add_mutually_exclusive_group(required=True)
-    add_goal = option_adder(
+    add_goal = options.adder(
         goals,
         f"""
         --out      folder for the results
@@ -72,7 +62,7 @@ def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
     )
     add_goal("--out", type=Path, metavar="DIR")
     add_goal("--gallery", type=Path, metavar="DIR")
-    add = option_adder(
+    add = options.adder(
         parser,
         f"""
         --seeds        of --gallery (default: 0 199)
@@ -93,8 +83,8 @@ def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
         """,
     )
     add("--seeds", nargs=2, type=int, metavar=("FIRST", "LAST"))
-    add_model_options(parser, settings)
-    add_system_option(parser, settings)
+    options.add_model_options(parser, settings)
+    options.add_system_option(parser, settings)
     add("--methods", nargs="*", default=[ALL], metavar="METHOD")
     add("--budgets", nargs="+", default=list(BUDGETS), metavar="K")
     metavar = "SET|METHOD.SETTING=VALUE"
@@ -103,7 +93,7 @@ def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
     add_worker_options(parser)
     add("--blank", action=argparse.BooleanOptionalAction, default=None)
     add("--instruction", default="")
-    add_question_options(parser, settings, max_new_tokens=16)
+    options.add_question_options(parser, settings, max_new_tokens=16)
     add("--reference", metavar="METHOD")
     add("--resamples", type=int, default=RESAMPLES)
     add("--report", type=Path, metavar="FILE")
@@ -136,12 +126,12 @@ def evaluate(arguments: argparse.Namespace, settings: Settings) -> None:
     has_results(arguments.out, _known_settings(arguments, sheets, experiment), partly=True)
     _check_reference(arguments, experiment)
     if arguments.report:
-        check_file(arguments.report)
-    check_file(arguments.out / ANSWERS)
+        options.check_file(arguments.report)
+    options.check_file(arguments.out / ANSWERS)
     with ExitStack() as stack:
         fitted, measure = _engine(arguments, experiment, stack)
         for note in fitted.notes:
-            tell(note)
+            options.tell(note)
         experiment = fitted.experiment
         _check_reference(arguments, experiment)
         record = {"model": fitted.model, "questions": digest(sheets), **experiment.record()}
@@ -186,9 +176,9 @@ def _engine(
         load_model, arguments.model, arguments.device, bits=arguments.bits, system=arguments.system
     )
     leave_out = ALL in arguments.methods
-    skip = tell if arguments.skip_bad else None
+    skip = options.tell if arguments.skip_bad else None
     if arguments.workers == 1 and not arguments.address:
-        model = load_it(report=tell)
+        model = load_it(report=options.tell)
         return fit(model, experiment, leave_out), functools.partial(run, model, skip=skip)
     from spare_demo.evaluation.on_ray import open_workers  # an extra, and slow to import
 
@@ -206,7 +196,7 @@ def _fill(
     total = sum(len(sheet.questions) for sheet in sheets)
     done = results.done
     before = sum(len(s.questions) for s in sheets if (s.set, s.picture) in done)
-    tell(
+    options.tell(
         f"{counted(total, 'question')} about {counted(len(sheets), 'picture')}. The time left is "
         "shown once the first picture is done."
     )
@@ -218,7 +208,7 @@ def _fill(
                 bar.update(len(of_picture.sheet.questions))
         except KeyboardInterrupt:
             bar.close()
-            tell(f"Interrupted. The same command resumes at question {bar.n} of {total}.")
+            options.tell(f"Interrupted. The same command resumes at question {bar.n} of {total}.")
             raise
 
 
@@ -238,15 +228,15 @@ def _experiment(arguments: argparse.Namespace) -> Experiment:
     labels = {name: write_method(name, values, PRUNERS) for name, values in changes.items()}
     names = [labels.get(name, name) for name in names]
     arguments.reference = labels.get(arguments.reference, arguments.reference)
-    options = question_options(arguments)
-    if options["relevance"].guidance_text == "words":  # no paper's, so the labels say so
+    asked = options.question_options(arguments)
+    if asked["relevance"].guidance_text == "words":  # no paper's, so the labels say so
         names = [_by_words(name) for name in names]
         arguments.reference = arguments.reference and _by_words(arguments.reference)
     split = {label: split_label(label) for label in names}
     plain = list(dict.fromkeys(name for name, _ in split.values()))
     chosen = choose(plain, arguments.seed) if plain else {}
     methods = {label: chosen[name] for label, (name, _) in split.items()}
-    usual = Variant(options["relevance"], options["positions"])
+    usual = Variant(asked["relevance"], asked["positions"])
     variants = {label: read_variant(text, usual) for label, (_, text) in split.items() if text}
     for label, variant in variants.items():
         if variant.relevance != usual.relevance and not methods[label].reads_relevance:
@@ -259,7 +249,7 @@ def _experiment(arguments: argparse.Namespace) -> Experiment:
         budgets=budgets,
         blank=arguments.data is None if arguments.blank is None else arguments.blank,
         instruction=check_characters("instruction", arguments.instruction.strip()),
-        **options,
+        **asked,
     )
 
 

@@ -28,11 +28,7 @@ def check_film(name: str | None, methods: LabelledMethods) -> None:
 def write_film(name: str | None, model: Model, result: Result, marks: Sequence[int]) -> None:
     """Ask at each step, write the film and print where it is; nothing where `name` is None.
 
-    Args:
-        result: finished, of this run: it has its view.
-        marks: budgets to stop at beside the doubled ones.
-
-    Raises OSError if the file cannot be written; ValueError as `film_frames`.
+    result: finished, of this run: it has its view. marks: budgets to stop at beside the doubled.
     """
     if name is None:
         return

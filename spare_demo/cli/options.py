@@ -20,7 +20,7 @@ from spare_demo.table import text_table
 from spare_demo.tokens import Positions
 
 
-def option_adder(
+def adder(
     options: argparse.ArgumentParser | argparse._MutuallyExclusiveGroup, table: str
 ) -> Callable[..., argparse.Action]:
     """`add_argument` of a parser or a group, with each option's help as a table has it.
@@ -32,16 +32,13 @@ def option_adder(
     return lambda name, **settings: options.add_argument(name, help=helps[name], **settings)
 
 
-def add_model_options(
-    parser: argparse.ArgumentParser,
-    settings: Settings,
-    about: str = "see the command models (default: %(default)s)",
-) -> None:
-    """Which model, where and in how many bits; about: the help of --model."""
-    add = option_adder(
+def add_model_options(parser: argparse.ArgumentParser, settings: Settings, about: str = "") -> None:
+    """Which model, where and in how many bits; about: the help of --model, "" for the usual."""
+    usual = settings.model.replace("%", "%%")  # a folder may have one in its name
+    add = adder(
         parser,
         f"""
-        --model   {about}
+        --model   {about or f"see the command models (default: {usual})"}
         --device  auto, cpu, cuda, cuda:N or mps (default: %(default)s)
         --bits    16, or 8 or 4 to quantise the language model (default: {settings.bits})
         """,
@@ -66,7 +63,7 @@ def add_question_options(
     parser: argparse.ArgumentParser, settings: Settings, max_new_tokens: int
 ) -> None:
     """How questions are asked; max_new_tokens: the default."""
-    add = option_adder(
+    add = adder(
         parser,
         """
         --seed             for random methods (default: %(default)s)
@@ -109,7 +106,7 @@ def question_options(arguments: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def options_given(
+def given(
     add_options: Callable[[argparse.ArgumentParser, Settings], None],
     settings: Settings,
     words: Sequence[str],

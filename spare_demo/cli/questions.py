@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 
-from spare_demo.cli.options import option_adder, tell
+from spare_demo.cli.options import adder, tell
 from spare_demo.evaluation.hub_data import PREFIX, read_dataset
 from spare_demo.evaluation.sheets import BadLine, Fields, Sheet, draw_sheets, read_lines
 from spare_demo.render.base import counted
@@ -31,7 +31,7 @@ are called otherwise. hf:FOLDER:SPLIT reads a folder that the package datasets c
 
 def add_question_source(parser: argparse.ArgumentParser) -> None:
     """The options that say which questions are asked."""
-    add = option_adder(
+    add = adder(
         parser,
         f"""
         --questions  of each set (default: {USUAL_QUESTIONS}), or the first ones of --data (default:

@@ -25,8 +25,7 @@ def own_temporary_folder() -> Iterator[Path]:
     It lies in GRADIO_TEMP_DIR, or else where temporary files lie on this machine. It is removed at
     the end, and those of processes that were killed are removed at the start.
 
-    Raises:
-        ValueError: no folder can be made there; the message says what to do.
+    Raises ValueError, with a sentence to show, where no folder can be made there.
     """
     parent = Path(os.environ.get("GRADIO_TEMP_DIR") or tempfile.gettempdir())
     before = tempfile.tempdir, os.environ.get("GRADIO_TEMP_DIR")

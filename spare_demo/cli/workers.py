@@ -6,12 +6,12 @@ import argparse
 import re
 from importlib.util import find_spec
 
-from spare_demo.cli.options import option_adder
+from spare_demo.cli.options import adder
 
 
 def add_worker_options(parser: argparse.ArgumentParser) -> None:
     """How many workers, and of which cluster."""
-    add = option_adder(
+    add = adder(
         parser,
         """
         --workers  measure pictures on N GPUs at once, or with N shares of the processor's cores;

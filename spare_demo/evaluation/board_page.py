@@ -14,8 +14,7 @@ from spare_demo.evaluation import figures
 from spare_demo.evaluation.board import Board, Comparison, Folder, SetBoard
 from spare_demo.evaluation.budgets import value, words
 from spare_demo.evaluation.cells import SHARES_NOTE, TOO_FEW, Table, percent, title_of
-from spare_demo.evaluation.paired import LEVEL
-from spare_demo.evaluation.resampling import FEW
+from spare_demo.evaluation.statistics import FEW, LEVEL
 from spare_demo.render.base import counted
 from spare_demo.render.chart import Lines, svg
 from spare_demo.table import html_table

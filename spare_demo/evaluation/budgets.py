@@ -18,9 +18,8 @@ _WHOLE = 576
 def read_budgets(words: Iterable[str]) -> tuple[Budget, ...]:
     """What was typed, ascending, each once.
 
-    Raises:
-        ValueError: none, one that is not above zero, or numbers beside shares, which no axis can
-            show together.
+    Raises ValueError: none, one that is not above zero, or numbers beside shares, which no axis can
+    show together.
     """
     budgets = sorted({_read(word) for word in words}, key=value)
     if not budgets:

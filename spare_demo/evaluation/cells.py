@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from spare_demo.comparison.request import UNPRUNED
-from spare_demo.evaluation.resampling import FEW, Estimate
 from spare_demo.evaluation.results import BLANK
-from spare_demo.evaluation.summary import Summary
+from spare_demo.evaluation.statistics import FEW, Estimate
+from spare_demo.evaluation.summary import RIGHT, Summary
 from spare_demo.evaluation.variants import split_label, words_of
 from spare_demo.pruners import PRUNERS, options
 from spare_demo.pruners.base import GROUPS
@@ -70,14 +70,14 @@ def share(estimate: Estimate) -> str:
     return percent(estimate).replace(" ", " % ", 1)
 
 
-def plain(estimate: Estimate | None) -> str:
+def plain(estimate: Estimate | None, signed: bool = False) -> str:
     """ "0.413 (0.401 to 0.425)"; a dash for nothing."""
-    return _interval(estimate, ".3f")
+    return _interval(estimate, "+.3f" if signed else ".3f")
 
 
-def signed(estimate: Estimate | None) -> str:
-    """ "+0.013 (-0.001 to +0.025)"; a dash for nothing."""
-    return _interval(estimate, "+.3f")
+def in_measure(measure: str, difference: Estimate | None) -> str:
+    """A difference, with its sign, as its measure of `MEASURES` is written."""
+    return (percent if measure == RIGHT else plain)(difference, signed=True)
 
 
 def _interval(estimate: Estimate | None, form: str, scale: float = 1) -> str:

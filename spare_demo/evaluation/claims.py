@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from spare_demo.evaluation.budgets import Budget
 from spare_demo.evaluation.built_in import BuiltIn
-from spare_demo.evaluation.cells import is_apart, percent, plain, signed, title_of
-from spare_demo.evaluation.resampling import Estimate
+from spare_demo.evaluation.cells import in_measure, is_apart, plain, title_of
 from spare_demo.evaluation.summary import ERROR, MEASURES, RIGHT, Summary
+from spare_demo.table import listed
 
 REBUILT = 1e-6
 """Relative reconstruction error below which only rounding is left to rebuild."""
@@ -96,11 +95,11 @@ def _verdict(summary: Summary, claim: Claim) -> str:
     fails = [k for k, e in found.items() if is_apart(summary, e) and e.value * claim.sign < 0]
     open_ = [k for k, e in found.items() if not is_apart(summary, e)]
     parts = [
-        f"{name} at {_budgets(several, len(found))}"
+        f"{name} at {'every budget' if len(several) == len(found) > 1 else listed(several)}"
         for name, several in (("agrees", holds), ("disagrees", fails), ("is undecided", open_))
         if several
     ]
-    numbers = ", ".join(f"{_write(claim, estimate)} at {k}" for k, estimate in found.items())
+    numbers = ", ".join(f"{in_measure(claim.measure, e)} at {k}" for k, e in found.items())
     return (
         f"{claim.words}. This model {'; '.join(parts)}: {title_of(claim.a)} minus "
         f"{title_of(claim.b)} in {MEASURES[claim.measure].partition(',')[0]}, paired, is {numbers}."
@@ -109,16 +108,6 @@ def _verdict(summary: Summary, claim: Claim) -> str:
 
 def _rebuilt(summary: Summary, claim: Claim, k: Budget) -> bool:
     return all(summary.error[label, k].value < REBUILT for label in (claim.a, claim.b))
-
-
-def _budgets(several: Sequence[Budget], of: int) -> str:
-    if len(several) == of > 1:
-        return "every budget"
-    return " and ".join(filter(None, (", ".join(map(str, several[:-1])), str(several[-1]))))
-
-
-def _write(claim: Claim, estimate: Estimate) -> str:
-    return percent(estimate, signed=True) if claim.measure == RIGHT else signed(estimate)
 
 
 def _patches(built_in: BuiltIn) -> str:

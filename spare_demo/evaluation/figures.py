@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from spare_demo.comparison.request import UNPRUNED
 from spare_demo.evaluation.budgets import Budget, value, words
 from spare_demo.evaluation.cells import FEW_METHODS, title_of
-from spare_demo.evaluation.resampling import Column, Estimate
+from spare_demo.evaluation.statistics import Column, Estimate
 from spare_demo.evaluation.summary import Summary
 from spare_demo.render.base import counted
 from spare_demo.render.chart import Bars, Chart, Lines, Point, Series

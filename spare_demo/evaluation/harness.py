@@ -40,8 +40,7 @@ class HarnessOptions:
         guidance_text: as of `RelevanceOptions`.
         batch_size: how many documents are answered together.
 
-    Raises:
-        ValueError: with a sentence to show, for an unknown method or what is no budget or number.
+    Raises ValueError, with a sentence to show, for an unknown method, or no budget or number.
     """
 
     pretrained: str = "llava-1.5-7b"
@@ -87,11 +86,7 @@ class HarnessOptions:
 
 
 def read_options(arguments: Mapping[str, Any]) -> HarnessOptions:
-    """Model arguments by name -> options.
-
-    Raises:
-        ValueError: as `HarnessOptions`, and for a name that is none of its fields.
-    """
+    """Model arguments by name -> options; ValueError also for a name that is none of the fields."""
     names = [field.name for field in dataclasses.fields(HarnessOptions)]
     for name in arguments:
         if changed_settings({name: object()}):
@@ -153,8 +148,7 @@ class PrunedModel:
     ) -> Question:
         """A document of a task with its pictures, as `answer` takes it.
 
-        Raises:
-            ValueError: with a sentence to show: the field is not there, or not one picture is.
+        Raises ValueError, with a sentence to show: the field is not there, or not one picture is.
         """
         field = self.options.question_field
         if field and field not in document:

@@ -45,17 +45,15 @@ def read_dataset(
 ) -> list[Sheet]:
     """The questions of a dataset's split, one to a row, by picture.
 
-    Args:
-        source: "hf:OWNER/NAME:SPLIT", or "hf:FOLDER:SPLIT" for a folder that `datasets` can load.
-        config: which of the dataset's configurations; None where it has one.
-        fields: what its fields are called. A picture is bytes, a path inside the dataset or a URL
-            inside the dataset. Choices and category may be missing; the rest as of `read_question`.
-        most: how many rows are read; None: all.
-        skip, and what is returned: as of `group_by_picture`.
+    source: "hf:OWNER/NAME:SPLIT", or "hf:FOLDER:SPLIT" for a folder that `datasets` can load.
+    config: which of the dataset's configurations; None where it has one.
+    fields: what its fields are called. A picture is bytes, a path inside the dataset or a URL
+        inside the dataset. Choices and category may be missing; the rest as of `read_question`.
+    most: how many rows are read; None: all.
+    skip, and what is returned: as of `group_by_picture`.
 
-    Raises:
-        BadLine: a row that cannot be used. OSError: a picture cannot be kept.
-        ValueError: no such dataset, split or field; nothing usable in it; `datasets` is missing.
+    Raises BadLine: a row that cannot be used. OSError: a picture cannot be kept. ValueError: no
+    such dataset, split or field; nothing usable in it; `datasets` is missing.
     """
     name, _, split = source.removeprefix(PREFIX).rpartition(":")
     if not name or not split:

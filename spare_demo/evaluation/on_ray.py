@@ -103,11 +103,9 @@ class Workers:
 def open_workers(count: int, address: str, device: str, load: Load) -> Iterator[Workers]:
     """Workers on a cluster, or on this machine; they end with the context.
 
-    Args:
-        count: how many; each has a GPU of its own, or an equal share of the cores.
-        address: "HOST:PORT" of a cluster's head; "": this machine alone.
-        device: what the model is loaded on, "auto", "cpu", "cuda" or "mps".
-        load: loads the model in each of them.
+    count: how many; each has a GPU of its own, or an equal share of the cores.
+    address: "HOST:PORT" of a cluster's head; "": this machine alone.
+    device: what the model is loaded on, "auto", "cpu", "cuda" or "mps".
 
     Raises ValueError: there is no such cluster, or no room on it for so many.
     """

@@ -1,7 +1,8 @@
-"""The report: sentences, tables and figures made of the results alone."""
+"""What the figures of an evaluation become: its folder's files, and a report with sentences."""
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,10 +14,57 @@ from spare_demo.evaluation.budgets import Budget, middle, words
 from spare_demo.evaluation.built_in import BuiltIn
 from spare_demo.evaluation.cells import is_apart, percent, plain, share, title_of
 from spare_demo.evaluation.relevance_places import WORDS
-from spare_demo.evaluation.resampling import Estimate
 from spare_demo.evaluation.results import BLANK
-from spare_demo.evaluation.summary import Summary
-from spare_demo.render.chart import svg
+from spare_demo.evaluation.statistics import Estimate
+from spare_demo.evaluation.summary import Summary, as_json
+from spare_demo.render.chart import plotly_figure, svg
+from spare_demo.scenes.sets import SET_WORDS
+
+
+def write_files(
+    folder: Path, settings: Mapping[str, Any], summaries: Mapping[str, Summary]
+) -> list[str]:
+    """Write summary.md, summary.json and figures.html; returns their names.
+
+    settings: all that the results depend on, as JSON takes it. summaries: by set.
+
+    Raises OSError if the folder cannot be written.
+    """
+    data = {"settings": settings, "sets": as_json(summaries)}
+    texts = {
+        "summary.md": _tables(summaries),
+        "summary.json": json.dumps(data, indent=2) + "\n",
+        "figures.html": _page(summaries),
+    }
+    for name, text in texts.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    return list(texts)
+
+
+def _tables(summaries: Mapping[str, Summary]) -> str:
+    parts = ["# Results"]
+    for name, summary in summaries.items():
+        parts.append(f"## {name}")
+        parts += [t.markdown() for t in tables.all_tables(summary, middle(summary.budgets))]
+    return "\n\n".join(parts) + "\n"
+
+
+def _page(summaries: Mapping[str, Summary]) -> str:
+    """All figures in one HTML file that needs nothing else."""
+    parts = ["<!doctype html><meta charset='utf-8'><title>Results</title>"]
+    for name, summary in summaries.items():
+        for figure in figures.all_figures(summary, middle(summary.budgets)):
+            parts.append(f"<h2>{name}: {figure.chart.title}</h2>")
+            parts.append(
+                plotly_figure(figure.chart).to_html(
+                    full_html=False,
+                    include_plotlyjs=len(parts) == 2,  # once is enough
+                    div_id=f"figure-{len(parts)}",  # else drawn at random, in every run anew
+                    config={"displaylogo": False, "modeBarButtonsToRemove": ["sendDataToCloud"]},
+                )
+            )
+            parts.append(f"<p>{figure.sentence}</p>")
+    return "\n".join(parts) + "\n"
 
 
 def write_report(
@@ -40,7 +88,7 @@ def write_report(
         parts.append(built_in.about)
     for name, summary in summaries.items():
         budget = middle(summary.budgets)
-        parts.append(f"## {_SETS.get(name, name)}")
+        parts.append(f"## {SET_WORDS.get(name, 'own data').capitalize()}")
         parts.append("\n".join(f"- {sentence}" for sentence in findings(summary, budget)))
         # Which claims of the paper hold here, and why others may not.
         if verdicts := claims.verdicts(summary):
@@ -48,22 +96,13 @@ def write_report(
             if built_in:
                 reasons = " ".join(claims.reasons(summary, built_in))
                 parts.append(f"Why it may differ. {reasons}")
-        charts = {figure.name: figure for figure in figures.all_figures(summary, budget)}
-        for figure in charts.values():
+        for figure in figures.all_figures(summary, budget):
             target = pictures / f"{file.stem.lower()}-{name}-{figure.name}.svg"
             target.write_text(svg(figure.chart), encoding="utf-8")
             address = Path(os.path.relpath(target.resolve(), file.parent.resolve())).as_posix()
             parts.append(f"![{figure.sentence}]({address})")
         parts += [table.markdown() for table in tables.all_tables(summary, budget)]
     file.write_text("\n\n".join(part for part in parts if part) + "\n", encoding="utf-8")
-
-
-_SETS = {
-    "held-out": "Held-out scenes",
-    "unseen-pairs": "Scenes of pairs never shown in training",
-    "held-out-wordings": "Questions in wordings never used in training",
-    "data": "Own data",
-}
 
 
 def findings(summary: Summary, budget: Budget) -> list[str]:

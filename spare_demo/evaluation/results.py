@@ -104,15 +104,12 @@ class Results:
     def __init__(self, folder: Path, settings: Mapping[str, Any], expected: Mapping[Key, int]):
         """Open a folder, new or begun by a run of the same settings.
 
-        Args:
-            settings: all that results depend on, as JSON takes it.
-            expected: how many rows each picture gives, in the order in which they are asked; a
-                picture that has fewer is begun anew.
+        settings: all that results depend on, as JSON takes it.
+        expected: how many rows each picture gives, in the order in which they are asked; a picture
+            that has fewer is begun anew.
 
-        Raises:
-            ValueError: the folder holds results of other settings, something else or what another
-                program changed, or is in use.
-            OSError: it cannot be written.
+        Raises ValueError: the folder holds results of other settings, something else or what
+        another program changed, or is in use. OSError: it cannot be written.
         """
         self.folder = folder
         self._order = {key: number for number, key in enumerate(expected)}

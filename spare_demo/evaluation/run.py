@@ -57,10 +57,8 @@ def run(
     skip: called with a sentence for a picture that cannot be opened, or has a question that is too
         long; None: it ends the run.
 
-    Raises:
-        PictureError: naming the picture. ValueError: a budget above the number of visual tokens
-            that any picture can have, or a method that needs a question's text where the model has
-            no text tower.
+    Raises PictureError: naming the picture. ValueError: a budget above the number of visual tokens
+    that any picture can have, or a method that needs a question's text where the model has none.
     """
     most = experiment.budgets[-1] if experiment.budgets and experiment.methods else 1
     if isinstance(most, int):

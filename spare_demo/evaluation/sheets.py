@@ -126,17 +126,13 @@ def read_lines(
 ) -> list[Sheet]:
     """A file of JSON lines `{image, question, answer, choices, category}`, one question each.
 
-    Args:
-        file: UTF-8. `image` is a path inside `images`; the rest as of `read_question`. Other fields
-            and empty lines are passed over.
-        images: the folder of pictures.
-        skip, and what is returned: as of `group_by_picture`.
-        fields: what the fields are called.
-        most: how many lines are read; None: all.
+    file: UTF-8. `image` is a path inside `images`; the rest as of `read_question`. Other fields and
+        empty lines are passed over.
+    fields: what the fields are called. most: how many lines are read; None: all.
+    skip, and what is returned: as of `group_by_picture`.
 
-    Raises:
-        BadLine: a line that is malformed, or whose picture is missing.
-        OSError: the file cannot be read. ValueError: nothing usable is in it.
+    Raises BadLine: a line that is malformed, or whose picture is missing. OSError: the file cannot
+    be read. ValueError: nothing usable is in it.
     """
     lines = enumerate(file.read_bytes().split(b"\n"), start=1)
     named = (
@@ -154,15 +150,11 @@ def group_by_picture(
     entries: Iterable[tuple[str, Callable[[], Entry]]],
     skip: Callable[[BadLine], None] | None = None,
 ) -> list[Sheet]:
-    """The entries as sheets of the set "data": a picture with all of its questions.
+    """The entries as sheets of the set "data": pictures, as they first come, with all questions.
 
-    Args:
-        entries: of each, how to name it to a person ("line 2 of own.jsonl") and how to read it,
-            which raises ValueError, without a full stop, where it cannot be used.
-        skip: called with every bad one, which is then left out. None: the first one is raised.
-
-    Returns:
-        pictures in the order in which they first come.
+    entries: of each, how to name it to a person ("line 2 of own.jsonl") and how to read it, which
+        raises ValueError, without a full stop, where it cannot be used.
+    skip: called with every bad one, which is then left out. None: the first one is raised.
     """
     pictures: dict[str, Sheet] = {}
     questions: dict[str, list[SheetQuestion]] = {}

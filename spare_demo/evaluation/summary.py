@@ -9,9 +9,8 @@ import numpy as np
 
 from spare_demo.comparison.request import UNPRUNED
 from spare_demo.evaluation.budgets import Budget, value
-from spare_demo.evaluation.paired import holm
-from spare_demo.evaluation.resampling import Column, Columns, Draws, Estimate, Pair
 from spare_demo.evaluation.results import BLANK, Place, Row
+from spare_demo.evaluation.statistics import Column, Columns, Draws, Estimate, Pair, holm
 
 RESAMPLES = 2000
 

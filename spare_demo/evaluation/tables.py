@@ -5,7 +5,6 @@ Some have the rows of tables of the paper, SPARE, arXiv 2606.18681, at its small
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 
 from spare_demo.comparison.request import UNPRUNED
@@ -14,19 +13,18 @@ from spare_demo.evaluation.cells import (
     SHARES_NOTE,
     TOO_FEW,
     Table,
+    in_measure,
     means_note,
     method_rows,
     percent,
     plain,
     say_once,
-    signed,
     star,
     title_of,
 )
-from spare_demo.evaluation.paired import LEVEL
 from spare_demo.evaluation.relevance_places import WORDS
-from spare_demo.evaluation.resampling import FEW, Column, Estimate, Pair
 from spare_demo.evaluation.results import BLANK
+from spare_demo.evaluation.statistics import FEW, LEVEL, Column, Estimate, Pair
 from spare_demo.evaluation.summary import (
     MEASURES,
     PLACE_FIELDS,
@@ -151,8 +149,7 @@ def reconstruction_diversity(summary: Summary) -> Table | None:
         rows.append((f"{title_of(a)} minus {title_of(b)}:", *("" for _ in columns)))
         for measure, name in MEASURES.items():
             found = [summary.pairs[measure].get(pair) for pair in columns]
-            write = functools.partial(percent, signed=True) if measure == RIGHT else signed
-            rows.append((name, *(write(one) + star(summary, one) for one in found)))
+            rows.append((name, *(in_measure(measure, e) + star(summary, e) for e in found)))
     if not rows:
         return None
     return Table(

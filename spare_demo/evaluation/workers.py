@@ -99,12 +99,9 @@ def unpack(
 
     A row that comes again, from a worker that died after it had answered, is left out.
 
-    Args:
-        sheets: the pictures that were sent.
-        skip: called with a sentence for a picture that cannot be opened; None: it ends the run.
+    sheets: the pictures that were sent. skip: as of `run`.
 
-    Raises:
-        PictureError: naming the picture. What a worker raised. ValueError: a picture is missing.
+    Raises what a worker raised, PictureError naming the picture, or ValueError: one is missing.
     """
     awaited = {(sheet.set, sheet.picture): sheet for sheet in sheets}
     for row in rows:
@@ -129,10 +126,7 @@ def unpack(
 def share_of_each(workers: int, device: str, gpus: int, machines: Sequence[int]) -> dict[str, int]:
     """What each worker gets, as Ray takes it: a GPU where there are some, else cores.
 
-    Args:
-        device: what the model is loaded on, "auto", "cpu", "cuda" or "mps".
-        gpus: of all machines together.
-        machines: the cores of each machine.
+    device: what the model is loaded on. gpus: of all machines. machines: the cores of each.
 
     Raises ValueError where it does not suffice for all.
     """

@@ -18,6 +18,11 @@ SETS: dict[str, Pairs] = {
     "held-out-wordings": "seen",
 }
 """The sets that can be evaluated, and which pairs of colour or number and shape each holds."""
+SET_WORDS = {
+    "held-out": "held-out scenes",
+    "unseen-pairs": "scenes of pairs never shown in training",
+    "held-out-wordings": "questions in wordings never used in training",
+}
 
 WORLDS = {
     "page": World(things=(3, 8)),

@@ -40,11 +40,6 @@ from spare_demo.ui.steps import PageChanges
 
 BUDGETS = (16, 32, 64, 128, 192)
 METHODS = ("spare", "cdpruner", "random", "uniform")
-SETS = {
-    "held-out": "held-out scenes",
-    "unseen-pairs": "scenes of pairs never shown in training",
-    "held-out-wordings": "questions in wordings never used in training",
-}
 MOST_SCENES = 200
 MOST_SCENES_IN_PUBLIC = 20  # others wait for the same model
 TO_COME = panels.words_html("Run draws the curve here. It grows scene by scene.")

@@ -10,13 +10,14 @@ from typing import Any
 import gradio as gr
 
 from spare_demo.pruners import PRUNERS
+from spare_demo.scenes.sets import SET_WORDS
 from spare_demo.ui.borrowed_gpu import Here
 from spare_demo.ui.events import BUSY, IDLE, QUIET, in_steps
 from spare_demo.ui.gallery import TO_TOP, controls_of, thumbnails
 from spare_demo.ui.gradio_compat.parts import NumberAsSent
 from spare_demo.ui.gradio_compat.queue import handler_that_ends
 from spare_demo.ui.handlers import with_refusals
-from spare_demo.ui.lab import METHODS, SETS, TO_COME, Bench, Lab
+from spare_demo.ui.lab import METHODS, TO_COME, Bench, Lab
 from spare_demo.ui.steps import PageChanges
 
 LAB_CSS = Path(__file__).with_name("lab.css")
@@ -58,7 +59,7 @@ def lay_out_lab(lab: Lab) -> SimpleNamespace:
                 elem_id="lab-budgets",
             )
             parts.which = gr.Radio(
-                [(words, name) for name, words in SETS.items()],
+                [(words, name) for name, words in SET_WORDS.items()],
                 value="held-out",
                 label="Drawn scenes",
             )

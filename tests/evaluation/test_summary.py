@@ -16,10 +16,9 @@ from scipy.stats import binomtest
 
 from spare_demo.evaluation import cells, figures, report, tables
 from spare_demo.evaluation.budgets import middle
-from spare_demo.evaluation.files import write_files
-from spare_demo.evaluation.paired import holm, sign_flip_test
-from spare_demo.evaluation.resampling import Draws, Estimate, wilson
+from spare_demo.evaluation.report import write_files
 from spare_demo.evaluation.results import Place, Row
+from spare_demo.evaluation.statistics import Draws, Estimate, holm, sign_flip_test, wilson
 from spare_demo.evaluation.summary import as_json, skills_of, summarise
 from spare_demo.pruners import PRUNERS
 from spare_demo.pruners.base import GROUPS

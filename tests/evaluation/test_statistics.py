@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest, permutation_test
 
-from spare_demo.evaluation.paired import holm, sign_flip_test
+from spare_demo.evaluation.statistics import holm, sign_flip_test
 
 
 @given(st.lists(st.integers(-4, 4), max_size=9))

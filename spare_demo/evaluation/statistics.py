@@ -1,4 +1,5 @@
-"""Shares, means and paired differences with 95 % intervals, by a bootstrap over pictures.
+"""Shares, means and paired differences with 95 % intervals, by a bootstrap over pictures; whether
+two methods differ on the same questions, by an exact paired test with Holm's correction.
 
 The questions of one picture are not independent, so that whole pictures are drawn. Every method and
 budget is seen on the same draws, which makes a difference between two of them paired.
@@ -7,6 +8,7 @@ budget is seen on the same draws, which makes a difference between two of them p
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -14,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spare_demo.evaluation.budgets import Budget
-from spare_demo.evaluation.paired import sign_flip_test
 
 Column = tuple[str, Budget]  # a method's label and a budget
 Pair = tuple[Column, Column]
@@ -22,9 +23,11 @@ Pair = tuple[Column, Column]
 FEW = 20
 """Pictures; of fewer the draws are too much alike for an interval."""
 
+LEVEL = 0.05
+"""A difference is real to a reader where its adjusted p-value is below it."""
 _BLOCK = 100
 """Draws that are held as float64 together."""
-_LEVEL = (2.5, 97.5)
+_INTERVAL = (2.5, 97.5)
 _Z = 1.959964  # of the normal distribution, 95 % lie within it
 
 Floats = NDArray[np.float64]
@@ -85,7 +88,7 @@ def _estimate(value: float, resampled: Floats, count: int) -> Estimate:
     """A mean with the interval of its (b,) means of every draw."""
     # A draw may hold none of a rare kind of question; it then says nothing.
     resampled = resampled[np.isfinite(resampled)]
-    low, high = np.percentile(resampled, _LEVEL) if len(resampled) else (value, value)
+    low, high = np.percentile(resampled, _INTERVAL) if len(resampled) else (value, value)
     return Estimate(float(value), float(low), float(high), count)
 
 
@@ -163,3 +166,45 @@ class Columns:
         np.add.at(sums, at, values[use])
         np.add.at(counts, at, 1.0)
         return sums, counts
+
+
+def sign_flip_test(differences: Sequence[int]) -> float:
+    """The exact two-sided p-value of paired differences: Fisher's randomisation test.
+
+    If two methods are as good as each other, each difference is as likely to have the other sign.
+    The p-value is the share of all choices of signs whose sum is at least as far from zero. Of
+    differences of -1, 0 and 1 this is McNemar's exact test. 1 where nothing differs.
+
+    differences: of each picture, how many of its questions one method answers right, minus how many
+        the other does. Whole pictures, because the questions of one are not independent.
+    """
+    sizes = Counter(abs(difference) for difference in differences if difference)
+    # Of the sum of all |differences|, the part with a positive sign; its chances, by size.
+    chances = np.ones(1)
+    for size, count in sizes.items():
+        of_size = np.zeros(size * count + 1)
+        of_size[::size] = _fair_binomial(count)
+        chances = np.convolve(chances, of_size)
+    whole = len(chances) - 1
+    far = np.abs(2 * np.arange(whole + 1) - whole) >= abs(sum(differences))
+    return min(1.0, float(chances[far].sum()))
+
+
+def _fair_binomial(n: int) -> Floats:
+    """(n + 1,) chances of 0 to n heads in n throws of a fair coin."""
+    logs = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, n + 1)))])  # of the factorials
+    chances: Floats = np.exp(logs[n] - logs - logs[::-1] - n * np.log(2))
+    return chances
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """The p-values adjusted for how many they are, in the same order (Holm 1979, step-down).
+
+    Rejecting where they are below a level keeps the chance of even one false rejection below it,
+    however the tests depend on each other.
+    """
+    p, order = np.asarray(p_values, dtype=np.float64), np.argsort(p_values, kind="stable")
+    left = np.arange(len(p), 0, -1)  # tests not yet rejected, the smallest p-value first
+    adjusted = np.empty_like(p)
+    adjusted[order] = np.minimum(1.0, np.maximum.accumulate(p[order] * left))
+    return [float(value) for value in adjusted]
