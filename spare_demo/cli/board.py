@@ -13,7 +13,6 @@ from spare_demo.settings import Settings
 
 
 def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
-    """The options of the command."""
     parser.set_defaults(run=run)
     add = adder(
         parser,

@@ -40,7 +40,6 @@ _OF_MODEL = ("model", "device", "bits", "without_language_model", "system")
 
 
 def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
-    """The options of the command."""
     parser.set_defaults(run=run, wrong=parser.error)
     add = options.adder(
         parser,

@@ -46,7 +46,6 @@ An interrupted run resumes when the same command is given again, with any number
 
 
 def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
-    """The options of the command."""
     parser.set_defaults(run=evaluate)
     parser.epilog = _EPILOG
     parser.formatter_class = argparse.RawDescriptionHelpFormatter

@@ -12,7 +12,6 @@ from spare_demo.settings import Settings
 
 
 def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
-    """The options of the command."""
     parser.set_defaults(run=run)
     about = "say which methods cannot run on this model, and measure with --table"
     add_model_options(parser, settings, about)

@@ -156,19 +156,18 @@ def _conditions(settings: Mapping[str, Any]) -> dict[str, str]:
 def _check_settings(folders: Sequence[Folder]) -> None:
     seen: dict[tuple[str, str], Folder] = {}
     for folder in folders:
-        for label, method in folder.settings["methods"].items():
+        for label in folder.settings["methods"]:
             first = seen.setdefault((folder.model, label), folder)
-            alike = _variant(first, label) == _variant(folder, label)
-            if first.settings["methods"][label] != method or not alike:
+            if _how_measured(first, label) != _how_measured(folder, label):
                 raise ValueError(
                     f"{first.path} and {folder.path} hold {label} with different settings, which "
                     "one line cannot show. Leave one of them out."
                 )
 
 
-def _variant(folder: Folder, label: str) -> Any:
-    """How a label is measured where that is otherwise than the rest of its folder, else None."""
-    return folder.settings.get("variants", {}).get(label)
+def _how_measured(folder: Folder, label: str) -> tuple[Any, Any]:
+    """The settings of a label's method, and what is otherwise than in the rest of its folder."""
+    return folder.settings["methods"][label], folder.settings.get("variants", {}).get(label)
 
 
 def _set_board(name: str, folders: Sequence[Folder], baseline: str) -> SetBoard:

@@ -19,13 +19,13 @@ from huggingface_hub import constants
 
 from spare_demo.evaluation.sheets import (
     BadLine,
-    Entry,
     Fields,
     Sheet,
     group_by_picture,
+    own_sheet,
     read_question,
 )
-from spare_demo.images.load import file_digest, open_local_picture
+from spare_demo.images.load import file_digest
 
 PREFIX = "hf:"
 """What the name of a dataset begins with."""
@@ -112,10 +112,10 @@ def _unreadable(name: str, error: Exception) -> str:
     return f"The dataset {name} cannot be read: {lines[0].rstrip('.')}.{advice}"
 
 
-def _read_row(row: Mapping[str, Any], name: str, fields: Fields) -> Entry:
+def _read_row(row: Mapping[str, Any], name: str, fields: Fields) -> Sheet:
     question = read_question(row, fields)
     file = _picture_file(row[fields.picture], name, fields.picture)
-    return Entry(file_digest(file)[:16], functools.partial(open_local_picture, file), question)
+    return own_sheet(file_digest(file)[:16], file, question)
 
 
 def _picture_file(value: Any, name: str, field: str) -> Path:

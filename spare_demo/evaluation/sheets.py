@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import hashlib
 import itertools
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from PIL import Image
 
@@ -85,14 +84,6 @@ class Fields:
 USUAL_FIELDS = Fields()
 
 
-class Entry(NamedTuple):
-    """One question with its picture: the picture's name, how to open it, what is asked."""
-
-    picture: str
-    open: Callable[[], Image.Image]
-    question: SheetQuestion
-
-
 class BadLine(ValueError):
     """A line or row that cannot be used; the message has its number and says what is wrong."""
 
@@ -147,35 +138,29 @@ def read_lines(
 
 
 def group_by_picture(
-    entries: Iterable[tuple[str, Callable[[], Entry]]],
+    entries: Iterable[tuple[str, Callable[[], Sheet]]],
     skip: Callable[[BadLine], None] | None = None,
 ) -> list[Sheet]:
-    """The entries as sheets of the set "data": pictures, as they first come, with all questions.
+    """A sheet for each picture, in the order in which they first come, with all of its questions.
 
-    entries: of each, how to name it to a person ("line 2 of own.jsonl") and how to read it, which
-        raises ValueError, without a full stop, where it cannot be used.
+    entries: of each, how to name it to a person ("line 2 of own.jsonl") and how to read its one
+        question, which raises ValueError, without a full stop, where it cannot be used.
     skip: called with every bad one, which is then left out. None: the first one is raised.
     """
     pictures: dict[str, Sheet] = {}
     questions: dict[str, list[SheetQuestion]] = {}
     for name, read in entries:
         try:
-            entry = read()
+            sheet = read()
         except ValueError as error:
             bad = BadLine(f"{name[0].upper()}{name[1:]}: {error}.")
             if skip is None:
                 raise bad from None
             skip(bad)
             continue
-        picture = entry.picture
-        if picture not in pictures:
-            where = f"{picture} ({name})"
-            pictures[picture] = Sheet(OWN_DATA, picture, (), entry.open, where=where)
-        questions.setdefault(picture, []).append(entry.question)
-    return [
-        dataclasses.replace(sheet, questions=tuple(questions[picture]))
-        for picture, sheet in pictures.items()
-    ]
+        pictures.setdefault(sheet.picture, replace(sheet, where=f"{sheet.picture} ({name})"))
+        questions.setdefault(sheet.picture, []).extend(sheet.questions)
+    return [replace(sheet, questions=tuple(questions[name])) for name, sheet in pictures.items()]
 
 
 def digest(sheets: Sequence[Sheet]) -> str:
@@ -208,7 +193,7 @@ def read_question(entry: Mapping[str, Any], fields: Fields) -> SheetQuestion:
     return SheetQuestion(text, answers, choices, category)
 
 
-def _read_line(line: bytes, images: Path, fields: Fields) -> Entry:
+def _read_line(line: bytes, images: Path, fields: Fields) -> Sheet:
     try:
         entry = json.loads(line.decode("utf-8-sig"))
     except UnicodeDecodeError:
@@ -223,7 +208,12 @@ def _read_line(line: bytes, images: Path, fields: Fields) -> Entry:
     question = read_question(entry, fields)
     if not os.path.isfile(images / image):  # False also for a name that no file can have
         raise ValueError(f"there is no picture {image} in the folder of pictures")
-    return Entry(image, functools.partial(open_local_picture, images / image), question)
+    return own_sheet(image, images / image, question)
+
+
+def own_sheet(picture: str, file: Path, question: SheetQuestion) -> Sheet:
+    """One question about a picture of the set "data"."""
+    return Sheet(OWN_DATA, picture, (question,), functools.partial(open_local_picture, file))
 
 
 def _text(entry: Mapping[str, Any], field: str) -> str:
