@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -41,7 +41,7 @@ def result(
     whole: tuple[str, float], a: tuple[str, float], b: tuple[str, float], **changes: Any
 ) -> Result:
     grid = Grid((56, 56), 4, 4, 14, (1.0, 1.0), (0.0, 0.0))
-    return dataclasses.replace(
+    return replace(
         Result(
             model="made-up", revision="0", photo=Image.new("RGB", (56, 56)), grid=grid,
             question="What word is written?", prompt="", settings=RequestOptions(budget=4),
@@ -197,40 +197,40 @@ def test_inside_the_language_model_tokens_are_a_budget() -> None:
 def test_a_refused_schedule_is_said_beside_the_other_answer() -> None:
     made = result(("FOX", 0.9), ("FOX", 0.8), ("FOX", 0.7), refused={"B": "No schedule. Take 8."})
     alone = {label: made.answers[label] for label in ("unpruned", "A")}
-    text = head(dataclasses.replace(made, answers=alone))
+    text = head(replace(made, answers=alone))
     assert "SPARE still answers FOX, as all tokens do" in text
     assert text.endswith("CDPruner cannot meet this budget.")
     both = {"A": "No schedule A.", "B": "No schedule B."}
-    none = dataclasses.replace(made, answers={"unpruned": alone["unpruned"]}, refused=both)
+    none = replace(made, answers={"unpruned": alone["unpruned"]}, refused=both)
     assert head(none) == "No schedule A. No schedule B."
 
 
 def test_what_the_built_in_model_was_not_made_for_is_not_weighed() -> None:
     made = result(("small model answers green", 0.9), ("green", 0.8), ("green", 0.7))
-    of_built_in = dataclasses.replace(made, model="built-in")
+    of_built_in = replace(made, model="built-in")
     assert head(of_built_in, None).endswith("tokens in common.")
     assert "answer green" in head(made, None)  # another model may speak of a small model
     assert "in common" not in head(of_built_in, "green")
 
 
 def test_until_the_unpruned_answer_is_whole_any_words_tell_what_is_off_topic() -> None:
-    made = dataclasses.replace(result(*(("This small model", 0.9),) * 3), model="built-in")
+    made = replace(result(*(("This small model", 0.9),) * 3), model="built-in")
     assert is_off_topic(made, None) and not is_off_topic(made, "green")
     pruned = {label: answer for label, answer in made.answers.items() if label != "unpruned"}
-    assert is_off_topic(dataclasses.replace(made, answers=pruned), None)
-    begun = dataclasses.replace(made, answers={}, partial_text={"unpruned": "", "A": "This small"})
+    assert is_off_topic(replace(made, answers=pruned), None)
+    begun = replace(made, answers={}, partial_text={"unpruned": "", "A": "This small"})
     assert not is_off_topic(begun, None)
-    begun = dataclasses.replace(begun, partial_text={"unpruned": "", "A": "This small model"})
+    begun = replace(begun, partial_text={"unpruned": "", "A": "This small model"})
     assert is_off_topic(begun, None)
-    whole = {"unpruned": dataclasses.replace(made.answers["unpruned"], text="green")}
-    assert not is_off_topic(dataclasses.replace(begun, answers=whole), None)
+    whole = {"unpruned": replace(made.answers["unpruned"], text="green")}
+    assert not is_off_topic(replace(begun, answers=whole), None)
 
 
 def test_until_all_answers_are_there_it_says_what_is_kept() -> None:
     made = result(("FOX", 0.9), ("FOX", 0.8), ("FOX", 0.7))
     for label in made.answers:
         part = {name: a for name, a in made.answers.items() if name != label}
-        assert head(dataclasses.replace(made, answers=part)) == (
+        assert head(replace(made, answers=part)) == (
             "SPARE and CDPruner keep 2 of their 4 tokens in common."
         )
 
@@ -265,16 +265,16 @@ def test_what_is_kept_of_sets_of_other_sizes_merged_rows_and_layers() -> None:
 def test_one_method_twice_asks_for_another_and_one_with_other_settings_is_told_apart() -> None:
     made = result(("FOX", 0.9), ("FOX", 0.8), ("FOX", 0.8), methods={"A": SPARE, "B": SPARE})
     assert head(made) == "A and B are the same method, SPARE. Choose another for one of them."
-    other = dataclasses.replace(SPARE, settings={"weight": 2})
+    other = replace(SPARE, settings={"weight": 2})
     assert "A SPARE and B SPARE both still" in (
-        head(dataclasses.replace(made, methods={"A": SPARE, "B": other}))
+        head(replace(made, methods={"A": SPARE, "B": other}))
     )
 
 
 def test_answers_without_scores_or_words_are_said_without_numbers() -> None:
     made = result(("FOX", 0.9), ("", 0.8), ("FOX", 0.7))
-    bare = {n: dataclasses.replace(a, first_logits=torch.empty(0)) for n, a in made.answers.items()}
-    assert head(dataclasses.replace(made, answers=bare)) == (
+    bare = {n: replace(a, first_logits=torch.empty(0)) for n, a in made.answers.items()}
+    assert head(replace(made, answers=bare)) == (
         "At 4 of 16 tokens CDPruner still answers FOX; SPARE answers nothing."
     )
 
@@ -283,7 +283,7 @@ def test_of_many_methods_it_gives_counts() -> None:
     methods = {str(i): MethodRecord(str(i), f"M{i}") for i in range(6)}
     made = result(("a", 0.9), ("a", 0.8), ("a", 0.7), methods=methods)
     answers = {str(i): answer("a" if i == 0 else "b", 0.5) for i in range(6)}
-    many = dataclasses.replace(made, answers={"unpruned": answer("a", 0.9), **answers})
+    many = replace(made, answers={"unpruned": answer("a", 0.9), **answers})
     assert head(many, None) == (
         "At 4 of 16 tokens M0 answers as all tokens do; 5 methods answer otherwise."
     )

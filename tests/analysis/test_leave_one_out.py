@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -66,10 +66,7 @@ def test_of_merged_tokens_a_row_is_left_out(tiny_model, view, name: str) -> None
     selection = PRUNERS[name].select(view.tokens, 6)
     features, sources = selection.features, selection.sources
     rows = [[i for i in range(len(features)) if i != row] for row in range(len(features))]
-    without = [
-        dataclasses.replace(selection, features=features[stay], sources=sources[stay])
-        for stay in rows
-    ]
+    without = [replace(selection, features=features[stay], sources=sources[stay]) for stay in rows]
     result = check_one_by_one(tiny_model, view, selection, without)
     assert result.merged
     for removal, shares in zip(result.removals, sources, strict=True):
@@ -101,7 +98,7 @@ def test_a_model_with_positions_of_its_own_is_measured_too(tiny_qwen, photo) -> 
 def test_what_has_nothing_to_leave_out_is_refused(tiny_model, view) -> None:
     two = Selection([3, 4])
     answer = tiny_model.answer(view, two, LONGEST)
-    wordless = dataclasses.replace(answer, token_ids=())
+    wordless = replace(answer, token_ids=())
     unread = Selection([3, 4], sources=torch.eye(2, 16))
     for selection, given, sentence in (
         (Selection([3]), answer, "budget of 2 or more"),
@@ -128,9 +125,9 @@ def test_the_sentence_names_the_token_that_turns_the_answer() -> None:
         "A SPARE: without the patch in place 7 the answer turns from “FOX” to “TEA” (probability "
         "of “FOX” 0.980 → 0.040). Of its 3 tokens, 1 of the others would turn it alone."
     )
-    alone = dataclasses.replace(result, rows=2, removals=removals[1:2] + removals[:1])
+    alone = replace(result, rows=2, removals=removals[1:2] + removals[:1])
     assert alone.sentence("A", where).endswith("Of its 2 tokens, no other would turn it alone.")
-    early = dataclasses.replace(result, rows=64)
+    early = replace(result, rows=64)
     assert early.sentence("A SPARE", where) == "A SPARE: 3 of 64 tokens left out …"
 
 
@@ -142,5 +139,5 @@ def test_the_sentence_says_where_no_token_carries_the_answer() -> None:
         "“FOX”. The largest loss is without the row that holds no patch (probability of “FOX” "
         ">0.999 → <0.001)."
     )
-    better = dataclasses.replace(result, rows=1, removals=removals[1:])
+    better = replace(result, rows=1, removals=removals[1:])
     assert better.sentence("B", where).endswith("it stays “FOX”, and none makes it less likely.")

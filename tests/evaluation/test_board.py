@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -122,7 +122,7 @@ def test_the_questions_of_one_picture_are_tested_as_one(write: Write) -> None:
 def test_a_star_needs_the_adjusted_p_value(write: Write) -> None:
     def answers(label: str, right: int) -> list[Row]:
         kept = [row for row in rows_of((label,), range(24), questions=1) if row.budget == 16]
-        return [dataclasses.replace(row, right=i < right) for i, row in enumerate(kept)]
+        return [replace(row, right=i < right) for i, row in enumerate(kept)]
 
     whole = rows_of((), range(24), questions=1)
     rows = [*whole, *answers("random", 0), *answers("spare", 6), *answers("uniform", 12)]
@@ -174,13 +174,13 @@ def test_a_method_in_two_folders_with_the_same_answers_is_one(write: Write) -> N
 def test_a_question_is_known_by_its_words_and_not_by_its_place(write: Write) -> None:
     rows = rows_of(("spare",), range(25))
     moved = [
-        dataclasses.replace(row, number=0, method=row.method.replace("spare", "random"))
+        replace(row, number=0, method=row.method.replace("spare", "random"))
         for row in rows
         if row.number == 1
     ]
     (found,) = board_of(write("a", rows), write("b", moved)).sets
     assert (found.questions, found.left_out) == (25, 25)
-    alike = [dataclasses.replace(row, question="same") for row in rows]
+    alike = [replace(row, question="same") for row in rows]
     (found,) = board_of(write("c", alike)).sets
     assert (found.questions, found.left_out) == (50, 0)
 
@@ -217,7 +217,7 @@ def test_a_label_measured_otherwise_makes_no_other_model_of_its_folder(write: Wr
     rows = rows_of(("spare", "random", "divprune"))
     label = "random@original"
     first = [
-        dataclasses.replace(row, method=row.method.replace("random", label))
+        replace(row, method=row.method.replace("random", label))
         for row in rows
         if row.method != "divprune"
     ]
@@ -246,7 +246,7 @@ def test_what_cannot_be_compared_is_one_sentence(
 ) -> None:
     spare = write("a", rows_of(("spare",)))
     *first, last = rows_of(("spare",))
-    again = write("again", [*first, dataclasses.replace(last, prediction="other")])
+    again = write("again", [*first, replace(last, prediction="other")])
     elsewhere = write("elsewhere", rows_of(("random",), range(100, 130)))
     seeded = [row for row in rows_of(("random",)) if row.budget != 64]
     seed = {"methods": {"random": {"name": "random", "seed": 1}}}
@@ -389,7 +389,7 @@ def test_no_two_curves_look_alike_and_each_method_looks_the_same_in_every_chart(
 
 def test_numbers_of_tokens_and_shares_have_an_axis_each(write: Write) -> None:
     tokens = rows_of(("spare", "random"))
-    shares = [dataclasses.replace(row, budget=f"{row.budget}%") for row in rows_of(("spare",))]
+    shares = [replace(row, budget=f"{row.budget}%") for row in rows_of(("spare",))]
     shares = [row for row in shares if row.method == "spare"]
     page = board_html(board_of(write("a", tokens), write("b", shares)))
     of_tokens, of_shares = page.split("<figure")[1:]
@@ -412,7 +412,7 @@ def test_markup_in_names_and_settings_is_words_on_the_page(write: Write) -> None
     for text in ("plain", "</script><img src=x onerror=alert(1)>$title"):
         model = MODEL | {"name": text, "revision": text}
         rows = [
-            dataclasses.replace(row, set=text, method=row.method.replace("mine", text))
+            replace(row, set=text, method=row.method.replace("mine", text))
             for row in rows_of(("mine",))
         ]
         page = board_html(board_of(write(f"markup-{len(names)}", rows, model)))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -58,7 +58,7 @@ def test_a_claim_holds_or_not_as_the_paired_difference_says(
 
 def test_the_budgets_of_each_verdict_are_told() -> None:
     rows = [
-        dataclasses.replace(row, budget=k, right=row.right or k == 64)
+        replace(row, budget=k, right=row.right or k == 64)
         for row in answers({"anti-relevance": 0.9, "normal-relevance": 0.4})
         if row.budget == 32
         for k in (8, 16, 32, 64)
@@ -105,7 +105,7 @@ def test_whether_the_cosine_is_inverted_is_read_off_the_places(above: float, wor
 def test_a_few_pictures_decide_nothing() -> None:
     """Two pictures drawn again are the same two: the interval of a difference has no width."""
     rows = [
-        dataclasses.replace(row, right=row.method != "cdpruner")
+        replace(row, right=row.method != "cdpruner")
         for row in answers({"spare": 0.5, "cdpruner": 0.5})
         if row.picture in ("0", "1")
     ]
@@ -125,13 +125,13 @@ def test_the_width_is_held_against_the_budgets_and_the_errors_there() -> None:
     assert "192 wide, and a picture has 576" in text
     assert "At 192 tokens or more the relative error is below 1e-06" in text
     assert "for 2 of 2 methods" in text
-    wider = reasons(summary, dataclasses.replace(WIDE, width=4096))[-1]
+    wider = reasons(summary, replace(WIDE, width=4096))[-1]
     assert "4096 wide" in wider and "nothing left" not in wider
 
 
 def test_the_report_says_it_of_every_set(tmp_path: Path) -> None:
     rows = answers({"spare": 0.4, "spare-reconstruction": 0.9})
-    unseen = [dataclasses.replace(row, set="unseen-pairs") for row in rows]
+    unseen = [replace(row, set="unseen-pairs") for row in rows]
     settings = {"model": dict.fromkeys(("name", "title", "revision", "dtype", "device"), "x")}
     file = tmp_path / "R.md"
     summaries = summarise(rows + unseen, resamples=50)

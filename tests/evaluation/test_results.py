@@ -6,6 +6,7 @@ import dataclasses
 import json
 import math
 import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -29,12 +30,12 @@ EXPECTED = {("s", "p1"): 2, ("s", "p2"): 2}
 
 
 def rows_of(picture: str) -> list[Row]:
-    first = dataclasses.replace(ROW, picture=picture)
-    return [first, dataclasses.replace(first, number=1, right=False, error=0.5, budget="12.5%")]
+    first = replace(ROW, picture=picture)
+    return [first, replace(first, number=1, right=False, error=0.5, budget="12.5%")]
 
 
 def places_of(picture: str) -> list[Place]:
-    return [dataclasses.replace(PLACE, picture=picture)]
+    return [replace(PLACE, picture=picture)]
 
 
 def test_what_is_added_is_read_back(tmp_path: Path) -> None:
@@ -55,7 +56,7 @@ def test_what_is_added_is_read_back(tmp_path: Path) -> None:
 
 
 def test_a_cell_may_be_as_long_as_a_document(tmp_path: Path) -> None:
-    rows = [dataclasses.replace(row, truth="x" * 200_000) for row in rows_of("p1")]
+    rows = [replace(row, truth="x" * 200_000) for row in rows_of("p1")]
     with Results(tmp_path, SETTINGS, EXPECTED) as results:
         results.add(rows)
     assert repr(load(tmp_path)[1]) == repr(rows)
@@ -82,9 +83,9 @@ def test_what_a_cut_left_is_begun_anew(tmp_path: Path, keep: float) -> None:
 
 
 def test_a_folder_is_read_in_little_more_memory_than_its_size(tmp_path: Path) -> None:
-    question = dataclasses.replace(ROW, question="What is on the table?", prediction="a lamp")
+    question = replace(ROW, question="What is on the table?", prediction="a lamp")
     with Results(tmp_path, SETTINGS, EXPECTED) as results:
-        results.add([dataclasses.replace(question, number=i // 20) for i in range(4000)])
+        results.add([replace(question, number=i // 20) for i in range(4000)])
     tracemalloc.start()
     rows = load(tmp_path)[1]
     held, most = tracemalloc.get_traced_memory()
@@ -96,7 +97,7 @@ def test_a_folder_is_read_in_little_more_memory_than_its_size(tmp_path: Path) ->
 
 def test_a_file_that_another_program_wrote_again_is_whole(tmp_path: Path) -> None:
     with Results(tmp_path, SETTINGS, EXPECTED) as results:
-        results.add([dataclasses.replace(row, prediction="é") for row in rows_of("p1")])
+        results.add([replace(row, prediction="é") for row in rows_of("p1")])
     file = tmp_path / "results.csv"
     before, rows = file.read_bytes(), load(tmp_path)[1]
     for again in (before.replace(b"\r\n", b"\n"), b"\xef\xbb\xbf" + before):  # pandas, Excel
@@ -115,7 +116,7 @@ def test_lines_that_another_program_spoilt_are_refused_and_stay(
     tmp_path: Path, old: bytes, new: bytes, line: int
 ) -> None:
     with Results(tmp_path, SETTINGS, EXPECTED) as results:
-        results.add([dataclasses.replace(row, prediction="a") for row in rows_of("p1")])
+        results.add([replace(row, prediction="a") for row in rows_of("p1")])
     file = tmp_path / "results.csv"
     spoilt = file.read_bytes().replace(old, new)
     file.write_bytes(spoilt)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 import tracemalloc
 from collections import Counter
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -79,8 +79,8 @@ def test_means_and_intervals_are_those_of_a_slow_bootstrap_over_pictures() -> No
 def test_pictures_are_drawn_whole() -> None:
     """Ten questions of a picture that are all right or all wrong are one piece of evidence."""
     row = made(1)[0]
-    one = [dataclasses.replace(row, picture=str(p), right=p % 2 == 0) for p in range(30)]
-    many = [dataclasses.replace(r, number=n) for r in one for n in range(10)]
+    one = [replace(row, picture=str(p), right=p % 2 == 0) for p in range(30)]
+    many = [replace(r, number=n) for r in one for n in range(10)]
     few, all_ten = (summarise(rows)["held-out"].accuracy["unpruned", 576] for rows in (one, many))
     assert (few.low, few.high) == (all_ten.low, all_ten.high)
     assert few.high - few.low > 0.2
@@ -124,8 +124,7 @@ def test_stars_are_counted_and_corrected_for_how_many_they_are() -> None:
     rng = np.random.default_rng(0)
     for name in ("a", "b", "c"):  # as good as spare, but for chance
         rows += [
-            dataclasses.replace(row, method=name, right=row.right != bool(rng.random() < 0.1))
-            for row in spare
+            replace(row, method=name, right=row.right != bool(rng.random() < 0.1)) for row in spare
         ]
     summary = summarise(rows, reference="spare")["held-out"]
     expected = {}
@@ -180,7 +179,7 @@ def test_the_draws_of_many_pictures_fit_into_memory() -> None:
 
 def test_every_question_may_have_a_category_of_its_own() -> None:
     rows = made(24, budgets=(64,))
-    own = [dataclasses.replace(r, category=f"{r.picture} {r.number} + all") for r in rows]
+    own = [replace(r, category=f"{r.picture} {r.number} + all") for r in rows]
     summary = summarise(own, resamples=50)["held-out"]
     assert len(summary.combinations) == summary.questions
     assert len(summary.skills) == summary.questions + 1
@@ -197,12 +196,10 @@ def test_the_best_is_compared_by_paired_differences() -> None:
     best = [row for row in rows if row.method == "random"]
     flips = {(row.picture, row.number) for row in [r for r in best if r.right][::5]}
     worse = [
-        dataclasses.replace(
-            row, method="worse", right=row.right and (row.picture, row.number) not in flips
-        )
+        replace(row, method="worse", right=row.right and (row.picture, row.number) not in flips)
         for row in best
     ]
-    same = [dataclasses.replace(row, method="same") for row in best]
+    same = [replace(row, method="same") for row in best]
     summary = summarise([*best, *worse, *same, rows[0]])["held-out"]
     assert summary.best == {64: "random"}
     assert list(summary.behind_best) == [("worse", 64), ("same", 64)]
@@ -212,7 +209,7 @@ def test_the_best_is_compared_by_paired_differences() -> None:
     sentence = next(line for line in report.findings(summary, 64) if "most often" in line)
     assert "1 of the other 2 cannot be told from it" in sentence
     assert "same +0.0" in sentence and "worse -" not in sentence
-    alike = [dataclasses.replace(row, method=f"c{n}") for n in range(7) for row in best]
+    alike = [replace(row, method=f"c{n}") for n in range(7) for row in best]
     crowd = " ".join(report.findings(summarise([*best, *alike, rows[0]])["held-out"], 64))
     assert "7 of the other 7 cannot be told from it, the nearest, minus it" in crowd
     assert "c4 +0.0" in crowd and "c5" not in crowd
@@ -226,7 +223,7 @@ def test_reconstruction_and_diversity_are_compared_on_every_measure() -> None:
     spare = [row for row in rows if row.method == "spare"]
     for name in ("spare-reconstruction", "divprune", "cdpruner"):
         rows += [
-            dataclasses.replace(row, method=name, error=float(rng.random()), kl=float(rng.random()))
+            replace(row, method=name, error=float(rng.random()), kl=float(rng.random()))
             for row in spare
         ]
     summary = summarise(rows)["held-out"]
@@ -254,7 +251,7 @@ def test_differences_are_paired() -> None:
         value = summary.accuracy[column].value - summary.accuracy["random", column[1]].value
         assert found.value == pytest.approx(value)
     # Equal on every question: no doubt about the difference, whatever that about each accuracy.
-    same = [dataclasses.replace(r, method="spare (2)") for r in rows if r.method == "spare"]
+    same = [replace(r, method="spare (2)") for r in rows if r.method == "spare"]
     twice = summarise(rows + same, reference="spare")["held-out"]
     assert (twice.difference["spare (2)", 16].low, twice.difference["spare (2)", 16].high) == (0, 0)
     assert twice.accuracy["spare (2)", 16].high > twice.accuracy["spare (2)", 16].low
@@ -304,12 +301,12 @@ def test_questions_count_under_each_skill_and_by_their_number() -> None:
     assert summary.numbers[2][column].value == pytest.approx(mean(lambda r: "+" in r.category))
     assert summary.numbers[1][column].count + summary.numbers[2][column].count == len(chosen)
     assert list(summary.combinations) == ["counting", "ocr", "ocr + spatial"]
-    both = [dataclasses.replace(r, category=r.category.replace("ocr +", "a +")) for r in rows]
+    both = [replace(r, category=r.category.replace("ocr +", "a +")) for r in rows]
     fewest_first = ["counting", "ocr", "a + spatial"]
     assert list(summarise(both)["held-out"].combinations) == fewest_first
     assert skills_of("") == []
     assert skills_of("C++ +   + C") == ["C++", "C"]
-    assert summarise([dataclasses.replace(r, category="") for r in rows])["held-out"].skills == {}
+    assert summarise([replace(r, category="") for r in rows])["held-out"].skills == {}
 
 
 def test_what_is_not_defined_is_left_out() -> None:
@@ -342,7 +339,7 @@ PLACES = [
 
 
 def test_places_are_averaged_by_layer() -> None:
-    other = [dataclasses.replace(place, set="unseen-pairs", asked=9.0) for place in PLACES]
+    other = [replace(place, set="unseen-pairs", asked=9.0) for place in PLACES]
     places = summarise(made() + made(set="unseen-pairs"), PLACES + other)["held-out"].places
     assert list(places) == [-2, -1]
     assert places[-2]["asked"].value == pytest.approx(0.255)
@@ -354,7 +351,7 @@ def test_places_are_averaged_by_layer() -> None:
 
 def test_findings_leave_out_what_there_is_nothing_to_say_of() -> None:
     spare = [row for row in made() if row.method == "spare"]
-    rows = [*made(), *(dataclasses.replace(row, method="cdpruner") for row in spare)]
+    rows = [*made(), *(replace(row, method="cdpruner") for row in spare)]
     nowhere = Place("held-out", "0", 0, -2, *[math.nan] * 5)
     summary = summarise(rows, [nowhere], reference="random")["held-out"]
     said = report.findings(summary, 64)
@@ -407,15 +404,11 @@ def test_without_methods_there_is_the_unpruned_model() -> None:
 
 def test_methods_without_a_reconstruction_have_no_figure_of_it() -> None:
     """Those inside the language model have no single token set to rebuild the others from."""
-    rows = [dataclasses.replace(row, error=float("nan")) for row in made()]
+    rows = [replace(row, error=float("nan")) for row in made()]
     summary = summarise(rows)["held-out"]
     names = [figure.name for figure in figures.all_figures(summary, 16)]
     assert "accuracy" in names and "reconstruction" not in names
-    rows += [
-        dataclasses.replace(row, method="cdpruner", error=0.1)
-        for row in rows
-        if row.method == "spare"
-    ]
+    rows += [replace(row, method="cdpruner", error=0.1) for row in rows if row.method == "spare"]
     pairs = summarise(rows)["held-out"].pairs
     assert pairs["right"] and pairs["error"] == {}
 
@@ -423,7 +416,7 @@ def test_methods_without_a_reconstruction_have_no_figure_of_it() -> None:
 def test_pictures_of_different_sizes_are_one_column_of_all_tokens() -> None:
     """Qwen2.5-VL and LLaVA-NeXT's own resolution make as many tokens as suit the photo."""
     rows = [
-        dataclasses.replace(r, budget=100 + int(r.picture), right=r.picture != "3")
+        replace(r, budget=100 + int(r.picture), right=r.picture != "3")
         if r.method in ("unpruned", "blank")
         else r
         for r in made(12)
@@ -439,10 +432,7 @@ def test_pictures_of_different_sizes_are_one_column_of_all_tokens() -> None:
 
 
 def test_shares_stand_on_an_axis_of_their_own() -> None:
-    rows = [
-        dataclasses.replace(r, budget={16: "5%", 64: "12.5%"}.get(r.budget, r.budget))
-        for r in made()
-    ]
+    rows = [replace(r, budget={16: "5%", 64: "12.5%"}.get(r.budget, r.budget)) for r in made()]
     summary, plain = summarise(rows)["held-out"], summarise(made())["held-out"]
     assert summary.budgets == ("5%", "12.5%")
     assert summary.accuracy["spare", "5%"] == plain.accuracy["spare", 16]
@@ -460,9 +450,7 @@ def test_shares_stand_on_an_axis_of_their_own() -> None:
 
 def test_figures_hold_the_estimates() -> None:
     rows = made()
-    rows += [
-        dataclasses.replace(r, method="spare-reconstruction") for r in rows if r.method == "spare"
-    ]
+    rows += [replace(r, method="spare-reconstruction") for r in rows if r.method == "spare"]
     summary = summarise(rows)["held-out"]
     found = {figure.name: figure for figure in figures.all_figures(summary, 16)}
     assert list(found) == ["accuracy", "skills", "reconstruction", "ablation"]
@@ -506,7 +494,7 @@ def test_markup_in_a_category_is_words_in_the_written_page(tmp_path: Path) -> No
     markup = "</script><img src=x onerror=alert(1)><script>alert(2)</script>"
     pages = []
     for category in ("plain", markup):
-        rows = [dataclasses.replace(row, category=category) for row in made()]
+        rows = [replace(row, category=category) for row in made()]
         write_files(tmp_path, {}, summarise(rows, resamples=20))
         pages.append(_Elements((tmp_path / "figures.html").read_text()).names)
     assert pages[0] == pages[1] and "img" not in pages[1]
@@ -517,7 +505,7 @@ def many() -> list[Row]:
     rows = made(24)
     spare = [row for row in rows if row.method == "spare"]
     others = [label for label in PRUNERS if label not in ("spare", "random")]
-    return rows + [dataclasses.replace(row, method=label) for label in others for row in spare]
+    return rows + [replace(row, method=label) for label in others for row in spare]
 
 
 def test_all_methods_are_in_the_tables_by_group_and_a_few_in_the_figures() -> None:
@@ -553,7 +541,7 @@ def test_methods_that_no_table_knows_are_drawn_and_stand_last() -> None:
     rows = made(4)
     spare = [row for row in rows if row.method == "spare"]
     for number in range(12):
-        rows += [dataclasses.replace(row, method=f"new {number}") for row in spare]
+        rows += [replace(row, method=f"new {number}") for row in spare]
     summary = summarise(rows, resamples=20)["held-out"]
     assert list(cells.by_group(summary.methods))[-1] == "Others"
     assert len(cells.by_group(summary.methods)["Others"]) == 12
@@ -569,7 +557,7 @@ def test_the_papers_tables_have_their_rows_at_32_where_all_of_them_were_measured
         *("spare:aggregation=max", "spare:aggregation=max,squash=minmax", "spare@tokens"),
     ]
     for number, label in enumerate(labels):
-        rows += [dataclasses.replace(row, method=label, error=0.1 * number) for row in spare]
+        rows += [replace(row, method=label, error=0.1 * number) for row in spare]
     summary = summarise(rows)["held-out"]
     found = {table.title: table for table in tables.all_tables(summary, 64)}
     table_6 = found["Without text at 32 tokens, as in Table 6"]
