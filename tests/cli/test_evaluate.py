@@ -147,24 +147,6 @@ def test_results_of_other_settings_are_refused_before_a_model_is_loaded(
     assert "--reference must be one of the methods: spare, random." in capsys.readouterr().err
 
 
-def test_a_folder_in_the_reports_place_is_refused_before_a_model_is_loaded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(command, "load_model", lambda *_, **__: pytest.fail("it loads"))
-    options = ["--out", str(tmp_path / "out"), "--report", str(tmp_path), "--questions", "1"]
-    assert main(["evaluate", *options]) == 1
-    assert f"{tmp_path.name} is a folder" in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()
-
-
-def test_the_seeds_of_a_gallery_are_refused_without_one(
-    measure, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert measure("--seeds", "0", "199") == 1
-    assert "--seeds is of --gallery alone." in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()
-
-
 @pytest.fixture
 def data(tmp_path: Path) -> tuple[str, ...]:
     """A file of three questions, the second malformed, the third's picture damaged."""
@@ -239,7 +221,7 @@ def test_nothing_pruned_is_a_run_as_well(measure, tmp_path: Path) -> None:
         (("--questions", "0"), "at least one question"),
         (("--max-new-tokens", "0"), "1 or more"),
         (("--resamples", "0"), "1 or more"),
-        (("--reference", "uniform"), "spare, random"),
+        (("--methods", "spare", "random", "--reference", "uniform"), "spare, random"),
         (("--methods", "sparse"), "no method 'sparse'"),
         (("--methods", "spare@0"), "Write a layer counted from the end"),
         (("--methods", "uniform@-1"), "'uniform@-1' reads no question"),
@@ -252,14 +234,27 @@ def test_nothing_pruned_is_a_run_as_well(measure, tmp_path: Path) -> None:
         (("--data", "x.jsonl", "--questions", "0"), "--questions must be 1 or more"),
         (("--instruction", "Be brief\udcff"), "The instruction has a character that is none"),
         (("--data", "nowhere.jsonl"), "nowhere.jsonl"),
-        (("--budgets", "17", "--questions", "2"), "1 to 16"),
+        (("--seeds", "0", "199"), "--seeds is of --gallery alone."),
+        (("--report", "."), "is a folder"),
+        (("--set", "divprune.metric=oval"), "Choose one of: cosine, euclidean"),
+        (("--set", "divprune.colour=red"), "has no setting 'colour'"),
+        (
+            ("--methods", "divprune", "--set", "visionzip.contextual=0.5"),
+            "'visionzip' has settings but is not measured",
+        ),
     ],
 )
-def test_what_cannot_be_is_a_sentence(
-    measure, options: tuple[str, ...], says: str, capsys: pytest.CaptureFixture[str]
+def test_what_cannot_be_is_refused_before_a_model_is_loaded(
+    refusal, options: tuple[str, ...], says: str
 ) -> None:
-    assert measure(*options) == 1
-    assert says in capsys.readouterr().err
+    assert says in refusal(*options)
+
+
+def test_a_budget_beyond_the_tokens_is_a_sentence(
+    measure, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert measure("--budgets", "17", "--questions", "2") == 1
+    assert "1 to 16" in capsys.readouterr().err
 
 
 def test_a_method_that_a_model_cannot_run_is_refused_or_left_out(
@@ -315,21 +310,6 @@ def test_a_method_is_measured_as_it_is_set_and_kept_apart(
     assert measure(*few, methods=methods) == 1
     assert "holds results of other settings (methods)" in capsys.readouterr().err
     assert measure("--questions", "3", *euclidean[2:], methods=methods) == 0  # goes on
-
-
-@pytest.mark.parametrize(
-    ("option", "sentence"),
-    [
-        ("divprune.metric=oval", "Choose one of: cosine, euclidean"),
-        ("divprune.colour=red", "has no setting 'colour'"),
-        ("visionzip.contextual=0.5", "'visionzip' has settings but is not measured"),
-    ],
-)
-def test_a_wrong_setting_is_refused_before_anything_runs(
-    measure, tmp_path: Path, capsys: pytest.CaptureFixture[str], option: str, sentence: str
-) -> None:
-    assert measure("--set", option, methods=("divprune",)) == 1
-    assert sentence in capsys.readouterr().err and not (tmp_path / "out").exists()
 
 
 def test_a_word_that_is_no_set_names_the_sets(measure, capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,30 +19,11 @@ from evaluate_program import FILES, PATIENCE, Run
 from ports import free_port
 
 from spare_demo.cli import workers as options
-from spare_demo.cli.main import main
 
 needs_ray = pytest.mark.skipif(
     find_spec("ray") is None, reason="Ray is not installed: pip install '.[ray]'"
 )
 _WORKER = "ray::MapWorker"
-
-
-@pytest.fixture
-def refusal(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
-    """Runs the command with these options and returns what it says; nothing is loaded."""
-
-    def load_nothing(*_: object, **__: object) -> None:
-        raise AssertionError("a model was loaded")
-
-    monkeypatch.setattr("spare_demo.cli.evaluate.load_model", load_nothing)
-
-    def run(*more: str) -> str:
-        out = tmp_path / "out"
-        assert main(["evaluate", "--out", str(out), "--questions", "1", *more]) == 1
-        assert not out.exists()
-        return capsys.readouterr().err.strip()
-
-    return run
 
 
 @pytest.mark.parametrize("count", ["0", "-2"])

@@ -38,6 +38,12 @@ def places_of(picture: str) -> list[Place]:
     return [replace(PLACE, picture=picture)]
 
 
+def write(folder: Path, **settings: object) -> None:
+    """A folder with the rows of one picture."""
+    with Results(folder, SETTINGS | settings, EXPECTED) as results:
+        results.add(rows_of("p1"))
+
+
 def test_what_is_added_is_read_back(tmp_path: Path) -> None:
     with Results(tmp_path / "new" / "run", SETTINGS, EXPECTED) as results:
         assert results.done == set()
@@ -129,8 +135,7 @@ def test_lines_that_another_program_spoilt_are_refused_and_stay(
 
 
 def test_other_settings_are_refused_and_named(tmp_path: Path) -> None:
-    with Results(tmp_path, SETTINGS, EXPECTED) as results:
-        results.add(rows_of("p1"))
+    write(tmp_path)
     before = {f.name: f.read_bytes() for f in tmp_path.iterdir()}
     with pytest.raises(ValueError, match=r"other settings \(budgets\)"):
         Results(tmp_path, {**SETTINGS, "budgets": (16,)}, EXPECTED)
@@ -183,8 +188,7 @@ def test_two_runs_cannot_write_to_one_folder(tmp_path: Path) -> None:
 
 
 def test_a_folder_says_its_format_and_one_without_is_the_first(tmp_path: Path) -> None:
-    with Results(tmp_path, SETTINGS, EXPECTED) as results:
-        results.add(rows_of("p1"))
+    write(tmp_path)
     file = tmp_path / "settings.json"
     settings = json.loads(file.read_text())
     assert settings.pop("format") == FORMAT == 1
@@ -205,8 +209,7 @@ def test_a_folder_says_its_format_and_one_without_is_the_first(tmp_path: Path) -
 
 def test_a_folder_of_before_guidance_by_words_was_guided_by_clip(tmp_path: Path) -> None:
     before = {**SETTINGS, "relevance": {"layer": -2, "text": "tokens"}}
-    with Results(tmp_path, before, EXPECTED) as results:
-        results.add(rows_of("p1"))
+    write(tmp_path, **before)
     assert load(tmp_path)[0]["relevance"] == {"guidance_text": "clip", **before["relevance"]}
     now = {**before, "relevance": {**before["relevance"], "guidance_text": "clip"}}
     with Results(tmp_path, now, EXPECTED) as results:
@@ -214,8 +217,7 @@ def test_a_folder_of_before_guidance_by_words_was_guided_by_clip(tmp_path: Path)
 
 
 def test_a_folder_without_positions_has_compact_ones(tmp_path: Path) -> None:
-    with Results(tmp_path, SETTINGS, EXPECTED) as results:
-        results.add(rows_of("p1"))
+    write(tmp_path)
     with Results(tmp_path, {**SETTINGS, "positions": "compact"}, EXPECTED) as results:
         assert results.done == {("s", "p1")}
     with pytest.raises(ValueError, match=r"other settings \(positions\)"):
@@ -235,14 +237,12 @@ def test_a_folder_of_before_a_methods_setting_was_measured_as_all_were_then(
     assert all(before[name] != now[name] for name in names[:3])
     for name, read in (("spare", now["spare"]), ("visionzip", now["visionzip"])):
         folder = tmp_path / name
-        with Results(folder, {**SETTINGS, "methods": {name: before[name]}}, EXPECTED) as results:
-            results.add(rows_of("p1"))
+        write(folder, methods={name: before[name]})
         assert load(folder)[0]["methods"] == {name: read}
         with Results(folder, {**SETTINGS, "methods": {name: read}}, EXPECTED) as results:
             assert results.done == {("s", "p1")}
     # Then TRIM read the question alone.
-    with Results(tmp_path, {**SETTINGS, "methods": before}, EXPECTED) as results:
-        results.add(rows_of("p1"))
+    write(tmp_path, methods=before)
     trim = {**now["trim"], "text": "question"}
     assert load(tmp_path)[0]["methods"] == {**now, "trim": trim}
     with pytest.raises(ValueError, match=r"other settings \(methods\)"):

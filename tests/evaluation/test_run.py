@@ -247,27 +247,23 @@ def test_trim_reads_the_instruction_unless_set_to_the_question(
     assert errors["prompt"] != errors["question"]
 
 
-def test_a_picture_that_cannot_be_opened_is_named_and_skipped_only_if_asked(
-    tiny_model: LlavaModel, sheets: list[Sheet], experiment: Experiment
+def broken() -> Image.Image:
+    raise PictureError("The file is empty.")
+
+
+@pytest.mark.parametrize(
+    ("asked", "opened", "reason"),
+    [
+        ((WHAT,), broken, "empty"),
+        ((WHAT, SheetQuestion("Which of these? " * 5000, ("left",))), None, "'Which of .*too long"),
+    ],
+)
+def test_a_picture_that_cannot_be_used_is_named_and_skipped_only_if_asked(
+    tiny_model: LlavaModel, sheets: list[Sheet], experiment: Experiment, asked, opened, reason
 ) -> None:
-    def broken() -> Image.Image:
-        raise PictureError("The file is empty.")
-
-    bad = Sheet("data", "x.png", sheets[0].questions, broken, where="x.png (line 3 of q.jsonl)")
-    with pytest.raises(PictureError, match=r"x\.png \(line 3 of q\.jsonl\).*empty"):
-        list(run(tiny_model, [bad, *sheets], experiment))
-    told: list[str] = []
-    measured = list(run(tiny_model, [bad, *sheets], experiment, skip=told.append))
-    assert [m.sheet for m in measured] == sheets
-    assert "x.png" in told[0]
-
-
-def test_a_picture_with_a_question_too_long_is_named_and_skipped_only_if_asked(
-    tiny_model: LlavaModel, photo: Image.Image, sheets: list[Sheet], experiment: Experiment
-) -> None:
-    questions = (WHAT, SheetQuestion("Which of these? " * 5000, ("left",)))
-    bad = Sheet("data", "x.png", questions, lambda: photo, where="x.png (line 3 of q.jsonl)")
-    named = r"x\.png \(line 3 of q\.jsonl\).*'Which of .*too long"
+    where = "x.png (line 3 of q.jsonl)"
+    bad = Sheet("data", "x.png", asked, opened or sheets[0].open, where=where)
+    named = re.escape(where) + f".*{reason}"
     with pytest.raises(PictureError, match=named):
         list(run(tiny_model, [bad, *sheets], experiment))
     told: list[str] = []
