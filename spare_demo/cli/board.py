@@ -15,7 +15,7 @@ from spare_demo.settings import Settings
 def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
     parser.set_defaults(run=run)
     add = adder(
-        parser,
+        parser.add_argument,
         """
         folders     what evaluate --out wrote
         --html      write the tables and their charts as one page

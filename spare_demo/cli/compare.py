@@ -42,7 +42,7 @@ _OF_MODEL = ("model", "device", "bits", "without_language_model", "system")
 def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
     parser.set_defaults(run=run, wrong=parser.error)
     add = options.adder(
-        parser,
+        parser.add_argument,
         f"""
         image        a picture file
         question     "" for none: then the text part is off

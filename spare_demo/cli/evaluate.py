@@ -51,7 +51,7 @@ def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     goals = parser.add_mutually_exclusive_group(required=True)
     add_goal = options.adder(
-        goals,
+        goals.add_argument,
         f"""
         --out      folder for the results
         --gallery  folder for surprising cases among the built-in world's scenes of --seeds, of
@@ -62,7 +62,7 @@ def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
     add_goal("--out", type=Path, metavar="DIR")
     add_goal("--gallery", type=Path, metavar="DIR")
     add = options.adder(
-        parser,
+        parser.add_argument,
         f"""
         --seeds        of --gallery (default: 0 199)
         --methods      see the command methods; {ALL}: every one that this model can run, also

@@ -21,22 +21,22 @@ from spare_demo.tokens import Positions
 
 
 def adder(
-    options: argparse.ArgumentParser | argparse._MutuallyExclusiveGroup, table: str
+    add_argument: Callable[..., argparse.Action], table: str
 ) -> Callable[..., argparse.Action]:
-    """`add_argument` of a parser or a group, with each option's help as a table has it.
+    """`add_argument` of a parser or a group, which finds each option's help in a table.
 
     table: an option's name and its help, line by line; what is indented belongs to the line above.
     """
     lines = re.split(r"\n(?! )", textwrap.dedent(table).strip())
     helps = {name: " ".join(words) for name, *words in map(str.split, lines)}
-    return lambda name, **settings: options.add_argument(name, help=helps[name], **settings)
+    return lambda name, **settings: add_argument(name, help=helps[name], **settings)
 
 
 def add_model_options(parser: argparse.ArgumentParser, settings: Settings, about: str = "") -> None:
     """Which model, where and in how many bits; about: the help of --model, "" for the usual."""
     usual = settings.model.replace("%", "%%")  # a folder may have one in its name
     add = adder(
-        parser,
+        parser.add_argument,
         f"""
         --model   {about or f"see the command models (default: {usual})"}
         --device  auto, cpu, cuda, cuda:N or mps (default: %(default)s)
@@ -64,7 +64,7 @@ def add_question_options(
 ) -> None:
     """How questions are asked; max_new_tokens: the default."""
     add = adder(
-        parser,
+        parser.add_argument,
         """
         --seed             for random methods (default: %(default)s)
         --max-new-tokens   longest answer (default: %(default)s)

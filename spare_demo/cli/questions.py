@@ -32,7 +32,7 @@ are called otherwise. hf:FOLDER:SPLIT reads a folder that the package datasets c
 def add_question_source(parser: argparse.ArgumentParser) -> None:
     """The options that say which questions are asked."""
     add = adder(
-        parser,
+        parser.add_argument,
         f"""
         --questions  of each set (default: {USUAL_QUESTIONS}), or the first ones of --data (default:
                      all)

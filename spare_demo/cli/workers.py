@@ -12,7 +12,7 @@ from spare_demo.cli.options import adder
 def add_worker_options(parser: argparse.ArgumentParser) -> None:
     """How many workers, and of which cluster."""
     add = adder(
-        parser,
+        parser.add_argument,
         """
         --workers  measure pictures on N GPUs at once, or with N shares of the processor's cores;
                    more than one needs Ray (default: %(default)s)
