@@ -32,43 +32,21 @@ class Claim:
 
 
 CLAIMS = (
-    Claim(
-        "Reconstruction keeps more answers right than diversity (abstract), here without text",
-        "spare-reconstruction",
-        "cdpruner-diversity",
-    ),
+    Claim("Reconstruction keeps more answers right than diversity (abstract), here without text",
+          "spare-reconstruction", "cdpruner-diversity"),
     Claim("SPARE keeps more answers right than CDPruner (abstract)", "spare", "cdpruner"),
-    Claim(
-        "Reconstruction leaves a smaller error than CDPruner without relevance (Table 6)",
-        "spare-reconstruction",
-        "cdpruner-diversity",
-        ERROR,
-        -1,
-    ),
-    Claim(
-        "Reconstruction leaves a smaller error than DART's diversity (Table 6)",
-        "spare-reconstruction",
-        "dart-diversity",
-        ERROR,
-        -1,
-    ),
+    Claim("Reconstruction leaves a smaller error than CDPruner without relevance (Table 6)",
+          "spare-reconstruction", "cdpruner-diversity", ERROR, -1),
+    Claim("Reconstruction leaves a smaller error than DART's diversity (Table 6)",
+          "spare-reconstruction", "dart-diversity", ERROR, -1),
     Claim("Anti-relevance helps reconstruction (Figure 5)", "spare", "spare-reconstruction"),
-    Claim(
-        "Anti-relevance is better for reconstruction than relevance (Figure 5)",
-        "spare",
-        "spare-normal-relevance",
-    ),
-    Claim(
-        "The tokens of lowest relevance alone are better than those of highest (Figure 3)",
-        "anti-relevance",
-        "normal-relevance",
-    ),
-    Claim(
-        "By the last layer too, those of lowest relevance are better than the highest (Figure 3)",
-        "anti-relevance@-1",
-        "normal-relevance@-1",
-    ),
-)
+    Claim("Anti-relevance is better for reconstruction than relevance (Figure 5)",
+          "spare", "spare-normal-relevance"),
+    Claim("The tokens of lowest relevance alone are better than those of highest (Figure 3)",
+          "anti-relevance", "normal-relevance"),
+    Claim("By the last layer too, those of lowest relevance are better than the highest (Figure 3)",
+          "anti-relevance@-1", "normal-relevance@-1"),
+)  # fmt: skip
 
 
 def verdicts(summary: Summary) -> list[str]:
