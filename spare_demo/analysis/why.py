@@ -144,8 +144,12 @@ def stand_ins(features: Tensor, kept: Indices, patch: int) -> StandIns:
     rest = float(((target - along @ unit) / norms[patch]).square().sum())
     first = coefficients.abs().sort(descending=True, stable=True).indices
     largest = [int(i) for i in first if float(shares[i]) > 1e-9][:STAND_INS]
-    of_largest = (tuple(values[largest].tolist()) for values in (rows, coefficients, shares))
-    return StandIns(*of_largest, min(rest, 1.0))
+    return StandIns(
+        tuple(rows[largest].tolist()),
+        tuple(coefficients[largest].tolist()),
+        tuple(shares[largest].tolist()),
+        min(rest, 1.0),
+    )
 
 
 def leftover(tokens: VisualTokens, selection: Selection) -> Tensor | None:
