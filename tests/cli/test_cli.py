@@ -65,6 +65,13 @@ def run(
     return call
 
 
+def recorded(run: Run, *flags: str, **more: Any) -> tuple[Path, Any]:
+    """The folder of a comparison that must succeed, and its result.json."""
+    status, out = run(*flags, **more)
+    assert status == 0
+    return out, json.loads((out / "result.json").read_text())
+
+
 @pytest.mark.parametrize(("name", "told"), [("auto", ["Why."]), ("mine", ["What.", "Why."])])
 def test_where_the_program_chose_the_model_it_says_why_and_no_more(
     run: Run,
@@ -84,8 +91,7 @@ def test_where_the_program_chose_the_model_it_says_why_and_no_more(
 def test_compare_says_which_token_carries_each_answer(
     run: Run, tiny_model: LlavaModel, photo: Image.Image, capsys: pytest.CaptureFixture
 ) -> None:
-    status, _ = run("--carrier", "--methods", "spare", "visionzip", "dart", "--budget", "12")
-    assert status == 0
+    recorded(run, "--carrier", "--methods", "spare", "visionzip", "dart", "--budget", "12")
     words = " ".join(capsys.readouterr().out.split())
     view = tiny_model.encode(photo, QUESTION)
     kept = PRUNERS["spare"].select(view.tokens, 12)
@@ -117,8 +123,7 @@ def test_compare_says_where_a_criterion_has_nothing_left(
     assert "by its criterion" not in capsys.readouterr().out
     # As of features in which no token has a larger sine than this to those picked.
     monkeypatch.setattr("spare_demo.pruners.greedy.DEPENDENT", 0.95)
-    status, out = run("--methods", "spare", "random")
-    assert status == 0
+    out, _ = recorded(run, "--methods", "spare", "random")
     kept = read_result((out / "result.json").read_text()).result.selections
     informed = kept["spare"].informed
     assert informed is not None and 1 <= informed < 5 and kept["random"].informed is None
@@ -173,8 +178,7 @@ def test_methods_that_merge_are_drawn_and_recorded_as_merged(
     monkeypatch.setattr(
         "spare_demo.results.drawings.card", lambda question, panels, footer: _card(headings, panels)
     )
-    status, out = run("--methods", "visionzip", "spare", panels=("comparison",))
-    assert status == 0
+    out, _ = recorded(run, "--methods", "visionzip", "spare", panels=("comparison",))
     assert headings == [
         "All 16 tokens",
         "VisionZip, 5 merged of 16 tokens",
@@ -184,10 +188,8 @@ def test_methods_that_merge_are_drawn_and_recorded_as_merged(
     assert len(data["visionzip"]["sources"]["rows"]) == 5
     assert data["visionzip"]["sources"]["rows"][0] == []  # the class token
     assert data["spare"]["sources"] is None
-    status, out = run("--methods", "spare", "--picks", str(out / "result.json"))
-    assert status == 0
-    labels = list(json.loads((out / "result.json").read_text())["selections"])
-    assert labels == ["spare", "visionzip (unmerged)", "spare (imported)"]
+    _, data = recorded(run, "--methods", "spare", "--picks", str(out / "result.json"))
+    assert list(data["selections"]) == ["spare", "visionzip (unmerged)", "spare (imported)"]
 
 
 def _card(headings: list[str], panels: list[Panel]) -> Display:
@@ -196,9 +198,7 @@ def _card(headings: list[str], panels: list[Panel]) -> Display:
 
 
 def test_settings_reach_the_methods(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
-    status, out = run("--methods", "divprune", "--set", "divprune.metric=euclidean")
-    assert status == 0
-    data = json.loads((out / "result.json").read_text())
+    _, data = recorded(run, "--methods", "divprune", "--set", "divprune.metric=euclidean")
     assert data["methods"]["divprune"]["settings"] == {"metric": "euclidean"}
     assert "DivPrune (metric=euclidean)" in capsys.readouterr().out
 
@@ -242,13 +242,12 @@ def test_an_earlier_result_makes_a_page_or_a_film_only_when_asked_again(
 
 
 def test_the_flags_arrive_in_the_record(run: Run) -> None:
-    status, out = run(
+    out, data = recorded(
+        run,
         *("--methods", "random", "random", "--seed", "4", "--aspect", "crop"),
         *("--relevance-layer", "-1", "--relevance-text", "tokens", "--guidance-text", "words"),
         *("--budget", "2", "--positions", "original"),
     )
-    assert status == 0
-    data = json.loads((out / "result.json").read_text())
     assert data["settings"] == {
         "budget": 2,
         "max_new_tokens": 3,
@@ -267,8 +266,7 @@ def test_without_the_language_model_there_are_picks_and_no_answers(
     run: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
     panels = ("--panels", "kept", "comparison", "relevance")
-    status, out = run("--without-language-model", *panels, "--zip")
-    assert status == 0
+    out, _ = recorded(run, "--without-language-model", *panels, "--zip")
     names = {path.name for path in out.iterdir()}
     assert {"kept-spare.png", "relevance.png", "result.json", "citation.zip"} <= names
     assert "comparison.png" not in names
@@ -296,31 +294,24 @@ def test_compare_prints_the_headline_of_an_example(
 def test_imported_picks_are_compared_beside_the_methods(run: Run, tmp_path: Path) -> None:
     picks = tmp_path / "mine.json"
     picks.write_text("[8, 3, 11]", encoding="utf-8-sig")  # as editors on Windows save it
-    status, out = run("--methods", "spare", "--picks", str(picks))
-    assert status == 0
-    data = json.loads((out / "result.json").read_text())
+    _, data = recorded(run, "--methods", "spare", "--picks", str(picks))
     assert data["selections"]["mine"]["order"] == [8, 3, 11]
     assert data["answers"]["mine"]["visual_tokens"] == 3
     # The record of that run is a file of picks itself.
     record = tmp_path / "earlier.json"
     record.write_text(json.dumps(data))
-    status, out = run("--methods", "--picks", str(record))
-    assert status == 0
-    again = json.loads((out / "result.json").read_text())
+    _, again = recorded(run, "--methods", "--picks", str(record))
     assert again["answers"]["spare"]["token_ids"] == data["answers"]["spare"]["token_ids"]
     assert again["methods"]["spare"]["name"] is None
     # Where one name is a method's too, all that are imported say so.
-    status, out = run("--methods", "spare", "--picks", str(record))
-    assert status == 0
-    labels = list(json.loads((out / "result.json").read_text())["selections"])
-    assert labels == ["spare", "spare (imported)", "mine (imported)"]
+    _, data = recorded(run, "--methods", "spare", "--picks", str(record))
+    assert list(data["selections"]) == ["spare", "spare (imported)", "mine (imported)"]
 
 
 def test_without_a_question_the_note_is_printed(
     run: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    status, out = run(question="", panels=())
-    assert status == 0
+    out, _ = recorded(run, question="", panels=())
     assert not (out / "relevance.png").exists()
     assert "the text part of SPARE is off" in " ".join(capsys.readouterr().out.split())
 
@@ -434,8 +425,7 @@ def test_from_draws_the_same_bytes_without_a_model(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     panels = ["--panels", *PANELS]
-    status, out = run(*panels, "--zip", "--methods", "spare", "random", "--budget", "6")
-    assert status == 0
+    out, _ = recorded(run, *panels, "--zip", "--methods", "spare", "random", "--budget", "6")
     monkeypatch.setattr(
         "spare_demo.cli.compare.load_model", lambda *_: pytest.fail("loaded a model")
     )
@@ -657,9 +647,7 @@ def test_a_picture_seen_in_several_views(
     run: Run, tiny_next_folder: Path, capsys: pytest.CaptureFixture[str], aspect: str
 ) -> None:
     flags = ("--model", str(tiny_next_folder), "--budget", "10%", "--aspect", aspect, "--together")
-    status, out = run(*flags)
-    assert status == 0, capsys.readouterr().err
-    data = json.loads((out / "result.json").read_text())
+    out, data = recorded(run, *flags)
     n = data["visual_tokens"]
     assert n == (80 if aspect == "fixed" else 64)
     assert data["grid"]["parts"][0]["rows"] == 4
@@ -677,9 +665,7 @@ def test_a_picture_seen_in_several_views(
 def test_a_model_without_class_token_or_clip(
     run: Run, tiny_qwen_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    status, out = run("--model", str(tiny_qwen_folder), "--budget", "50%")
-    assert status == 0, capsys.readouterr().err
-    data = json.loads((out / "result.json").read_text())
+    _, data = recorded(run, "--model", str(tiny_qwen_folder), "--budget", "50%")
     assert data["methods"]["spare"]["name"] == "spare-reconstruction"
     assert data["visual_tokens"] == 6 and data["settings"]["budget"] == 3
     assert data["settings"]["aspect"] == "native" and data["relevance"] is None
@@ -697,8 +683,7 @@ def test_positions_that_a_model_has_not_are_refused_with_the_reason(
 
 
 def test_all_methods_are_those_that_can_run(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
-    status, out = run("--methods", "all", "--panels", "grid", "consensus", "--zip")
-    assert status == 0
+    out, _ = recorded(run, "--methods", "all", "--panels", "grid", "consensus", "--zip")
     written = {path.name for path in out.iterdir()}
     assert written == {"grid.png", "consensus.png", "result.json", "citation.zip"}
     with zipfile.ZipFile(out / "citation.zip") as archive:
