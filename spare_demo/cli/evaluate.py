@@ -40,14 +40,10 @@ ALL = "all"
 """Among the methods: every one of the table that the model can run."""
 BUDGETS = ("16", "32", "64", "128", "192")
 
-_EPILOG = f"""{EPILOG}
-An interrupted run resumes when the same command is given again, with any number of workers.
-"""
-
 
 def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
     parser.set_defaults(run=evaluate)
-    parser.epilog = _EPILOG
+    parser.epilog = EPILOG
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     goals = parser.add_mutually_exclusive_group(required=True)
     add_goal = options.adder(

@@ -26,6 +26,8 @@ blanks, quotes or a full stop at its end: ask for short answers, for example wit
 
 A dataset has one question per row, with the same fields; --picture-field and so on name fields that
 are called otherwise. hf:FOLDER:SPLIT reads a folder that the package datasets can load.
+
+An interrupted run resumes when the same command is given again, with any number of workers.
 """
 
 

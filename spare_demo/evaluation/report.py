@@ -83,7 +83,12 @@ def write_report(
     pictures.mkdir(parents=True, exist_ok=True)
     file.parent.mkdir(parents=True, exist_ok=True)
     model = settings["model"]
-    parts = [f"# {model['title']}: what was measured", _made_by(command, model)]
+    parts = [
+        f"# {model['title']}: what was measured",
+        f"Model {model['name']}, revision {model['revision']}, {model['dtype']} on "
+        f"{model['device']}. Every number on this page was written by",
+        f"```bash\n{command}\n```",
+    ]
     if built_in:
         parts.append(built_in.about)
     for name, summary in summaries.items():
@@ -190,11 +195,4 @@ def _where(summary: Summary, layer: int, values: Mapping[str, Estimate]) -> str:
         f"Relevance {source}: high raw cosine falls {verdict}: mean "
         f"{plain(values['asked'])} there, {plain(values.get('background'))} on the background; "
         f"AUC of {plain(over)} over the background{versus_others}."
-    )
-
-
-def _made_by(command: str, model: Mapping[str, Any]) -> str:
-    return (
-        f"Model {model['name']}, revision {model['revision']}, {model['dtype']} on "
-        f"{model['device']}. Every number on this page was written by\n\n```bash\n{command}\n```"
     )

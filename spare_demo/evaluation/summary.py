@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -86,7 +86,7 @@ class Summary:
     skills: dict[str, dict[Column, Estimate]]
     numbers: dict[int, dict[Column, Estimate]]
     combinations: dict[str, dict[Column, Estimate]]
-    places: dict[int, dict[str, Estimate]] = field(default_factory=dict)
+    places: dict[int, dict[str, Estimate]]
 
     @property
     def whole(self) -> str:
