@@ -91,9 +91,7 @@ def pack(sheets: Iterable[Sheet]) -> list[dict[str, Any]]:
 
 
 def unpack(
-    rows: Iterable[Mapping[str, Any]],
-    sheets: Iterable[Sheet],
-    skip: Callable[[str], None] | None,
+    rows: Iterable[Mapping[str, Any]], sheets: Iterable[Sheet], skip: Callable[[str], None] | None
 ) -> Iterator[PictureResults]:
     """The results of rows that workers gave, in the order of the rows, each picture once.
 

@@ -35,9 +35,7 @@ def test_a_dataset_of_the_hub_from_start_to_results(tiny_folder: Path, tmp_path:
     questions = {"question": ["What?", "Which?", "Where?"], "answer": ["x", "y", "z"]}
     held = [{"bytes": f.read_bytes(), "path": f.name} for f in (*files, files[0])]
     features = datasets.Features(
-        image=datasets.Image(),
-        question=datasets.Value("string"),
-        answer=datasets.Value("string"),
+        image=datasets.Image(), question=datasets.Value("string"), answer=datasets.Value("string")
     )
     rows = datasets.Dataset.from_dict({**questions, "image": held}, features)
     rows.to_parquet(repository / "validation.parquet")

@@ -11,15 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from spare_demo.evaluation.results import (
-    FORMAT,
-    Place,
-    Results,
-    Row,
-    csv_text,
-    has_results,
-    load,
-)
+from spare_demo.evaluation.results import FORMAT, Place, Results, Row, csv_text, has_results, load
 from spare_demo.pruners import PRUNERS
 
 SETTINGS = {"budgets": (16, 32), "model": {"name": "m"}}
@@ -115,8 +107,7 @@ def test_a_file_that_another_program_wrote_again_is_whole(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "line"),
-    [(b",nan", b",", 2), (b",", b";", 1), (b",1,ocr", b",True,ocr", 2)],
+    ("old", "new", "line"), [(b",nan", b",", 2), (b",", b";", 1), (b",1,ocr", b",True,ocr", 2)]
 )
 def test_lines_that_another_program_spoilt_are_refused_and_stay(
     tmp_path: Path, old: bytes, new: bytes, line: int
@@ -224,9 +215,7 @@ def test_a_folder_without_positions_has_compact_ones(tmp_path: Path) -> None:
         Results(tmp_path, {**SETTINGS, "positions": "original"}, EXPECTED)
 
 
-def test_a_folder_of_before_a_methods_setting_was_measured_as_all_were_then(
-    tmp_path: Path,
-) -> None:
+def test_a_folder_of_before_a_methods_setting_was_measured_as_all_were_then(tmp_path: Path) -> None:
     names = ("spare", "visionzip", "trim", "uniform")
     now = {name: {"name": name, **dataclasses.asdict(PRUNERS[name])} for name in names}
     later = ("statistics", "size_bias", "text")

@@ -57,10 +57,7 @@ def whole(
 
 
 def test_every_result_is_that_of_the_single_steps(
-    tiny_model: LlavaModel,
-    sheets: list[Sheet],
-    experiment: Experiment,
-    whole: list[PictureResults],
+    tiny_model: LlavaModel, sheets: list[Sheet], experiment: Experiment, whole: list[PictureResults]
 ) -> None:
     assert [m.sheet for m in whole] == sheets
     counts = expected_rows(sheets, experiment)
@@ -85,10 +82,7 @@ def test_every_result_is_that_of_the_single_steps(
 
 
 def test_a_method_may_read_relevance_otherwise_than_the_run(
-    tiny_model: LlavaModel,
-    sheets: list[Sheet],
-    experiment: Experiment,
-    whole: list[PictureResults],
+    tiny_model: LlavaModel, sheets: list[Sheet], experiment: Experiment, whole: list[PictureResults]
 ) -> None:
     """Greedy and not, beside the same method as the run reads it, and after another question."""
     other = {
@@ -164,10 +158,7 @@ def test_the_vision_tower_sees_each_picture_once(
 
 
 def test_blank_is_a_picture_of_nothing(
-    tiny_model: LlavaModel,
-    sheets: list[Sheet],
-    experiment: Experiment,
-    whole: list[PictureResults],
+    tiny_model: LlavaModel, sheets: list[Sheet], experiment: Experiment, whole: list[PictureResults]
 ) -> None:
     blank = next(row for row in whole[0].rows if row.method == "blank")
     grey = tuple(round(255 * m) for m in tiny_model.processor.image_processor.image_mean)
@@ -179,10 +170,7 @@ def test_blank_is_a_picture_of_nothing(
 
 
 def test_what_is_done_is_left_out_and_random_is_the_same_again(
-    tiny_model: LlavaModel,
-    sheets: list[Sheet],
-    experiment: Experiment,
-    whole: list[PictureResults],
+    tiny_model: LlavaModel, sheets: list[Sheet], experiment: Experiment, whole: list[PictureResults]
 ) -> None:
     rest = list(run(tiny_model, sheets, experiment, done={(sheets[0].set, sheets[0].picture)}))
     assert repr([m.rows for m in rest]) == repr([m.rows for m in whole[1:]])
