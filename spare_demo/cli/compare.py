@@ -272,17 +272,12 @@ def _report(result: Result) -> None:
     print(f"\n{result.question or '(no question)'}\n")
     rows = cost.cost_rows(result.answers)
     if not rows:
-        options.print_table(
-            ("", "tokens", "select"),
-            [
-                (
-                    titles[label],
-                    str(kept.size),
-                    cost.seconds_text(result.select_seconds.get(label, 0.0)),
-                )
-                for label, kept in result.selections.items()
-            ],
-        )
+        seconds = result.select_seconds
+        lines = [
+            (titles[label], str(kept.size), cost.seconds_text(seconds.get(label, 0.0)))
+            for label, kept in result.selections.items()
+        ]
+        options.print_table(("", "tokens", "select"), lines)
         options.print_wrapped(NO_LANGUAGE_MODEL)
         return
     options.print_table(
