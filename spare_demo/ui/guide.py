@@ -11,13 +11,7 @@ import torch
 from PIL import Image
 
 from spare_demo.comparison.pipeline import answer_steps, start_result
-from spare_demo.comparison.request import (
-    UNPRUNED,
-    LabelledMethods,
-    Request,
-    choose,
-    read_budget,
-)
+from spare_demo.comparison.request import UNPRUNED, LabelledMethods, Request, choose, read_budget
 from spare_demo.comparison.selections import Exploration, explore
 from spare_demo.images.geometry import Aspect
 from spare_demo.images.load import PictureError, file_digest, open_picture

@@ -35,10 +35,7 @@ _GUESS = """<div class="guess-toggle">
 <label><input type="checkbox" autocomplete="off">
 <span>Guess first: will each answer stay?</span></label>
 <b id="guess-score" role="status"></b></div>"""
-_GUIDANCE = [
-    ("CLIP, as in the papers", "clip"),
-    ("words of the language model, not CLIP", "words"),
-]
+_GUIDANCE = [("CLIP, as in the papers", "clip"), ("words of the language model, not CLIP", "words")]
 
 
 def lay_out(demo: gr.Blocks, handlers: Handlers, shown: PageChanges) -> SimpleNamespace:
@@ -99,10 +96,7 @@ def lay_out(demo: gr.Blocks, handlers: Handlers, shown: PageChanges) -> SimpleNa
 
 
 def _lay_out_asked(
-    parts: SimpleNamespace,
-    demo: gr.Blocks,
-    handlers: Handlers,
-    shown: PageChanges,
+    parts: SimpleNamespace, demo: gr.Blocks, handlers: Handlers, shown: PageChanges
 ) -> None:
     model, offered = handlers.model, handlers.offered
     first = offered[shown["example"]]

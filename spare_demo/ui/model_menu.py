@@ -81,11 +81,7 @@ def model_menu(demo: gr.Blocks, model_switch: ModelSwitch) -> Callable[[Any], No
     gr.HTML(elem_id="model-changed", elem_classes="message-place")
 
     def change(
-        name: str | None,
-        typed: str,
-        bits: int,
-        vision: bool,
-        progress: gr.Progress = _PROGRESS,
+        name: str | None, typed: str, bits: int, vision: bool, progress: gr.Progress = _PROGRESS
     ) -> str:
         shown = 0.0
 

@@ -104,10 +104,7 @@ class ModelSwitch:
         if not name_wanted or name_wanted == AUTO:
             raise ModelError("Choose a model from the list, or type a folder or a repository.")
         settings = dataclasses.replace(
-            self.settings,
-            model=name_wanted,
-            bits=bits,
-            without_language_model=not language_model,
+            self.settings, model=name_wanted, bits=bits, without_language_model=not language_model
         )
         if settings == self.settings:
             raise ModelError(f"{self.model.title} is loaded already. Choose another model.")

@@ -35,11 +35,7 @@ from spare_demo.ui.gradio_compat.processing import (
 )
 from spare_demo.ui.gradio_compat.queue import keep_one_record, look_less_often
 from spare_demo.ui.gradio_compat.server import keep_sender_addresses
-from spare_demo.ui.gradio_compat.sessions import (
-    current_session,
-    forget_session,
-    keep_no_deep_links,
-)
+from spare_demo.ui.gradio_compat.sessions import current_session, forget_session, keep_no_deep_links
 from spare_demo.ui.handlers import QUICK, Handlers
 from spare_demo.ui.lab import Lab
 from spare_demo.ui.lab_page import LAB_CSS, lay_out_lab, wire_lab

@@ -95,11 +95,7 @@ def decode(
             "The example {} is not among those for this model; choose another.",
         ),
         "fit": ("aspect", _one_of(model.aspects), "This model cannot fit a picture by {}."),
-        "layer": (
-            "relevance_layer",
-            _one_of((-1, -2)),
-            "Relevance cannot be read from layer {}.",
-        ),
+        "layer": ("relevance_layer", _one_of((-1, -2)), "Relevance cannot be read from layer {}."),
         "text": (
             "relevance_text",
             _one_of(get_args(TextPieces)),

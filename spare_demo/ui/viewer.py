@@ -89,10 +89,7 @@ def script_part(part: str, name: str) -> gr.HTML:
         name: its id on the page.
     """
     return gr.HTML(
-        html_template=markup(part),
-        js_on_load=_ON_LOAD[part],
-        apply_default_css=False,
-        elem_id=name,
+        html_template=markup(part), js_on_load=_ON_LOAD[part], apply_default_css=False, elem_id=name
     )
 
 

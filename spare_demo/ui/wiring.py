@@ -226,20 +226,14 @@ def wire(
         *(p.positions.input, p.seed.submit),
     )
     by = p.guidance_text.input(
-        handlers.menus,
-        [p.guidance_text, p.method_a, p.method_b],
-        [p.method_a, p.method_b],
-        **QUIET,
+        handlers.menus, [p.guidance_text, p.method_a, p.method_b], [p.method_a, p.method_b], **QUIET
     )
     for event in (*chosen_anew, by.then):
         answering(event, handlers.ask, asked, "always_last")
 
     others = ["method_a", "method_b", "seed", "budget", "visit"]
     told = p.story_card.choose_methods(
-        handlers.story_methods,
-        p.guidance_text,
-        [p.method_a, p.method_b],
-        **QUIET,
+        handlers.story_methods, p.guidance_text, [p.method_a, p.method_b], **QUIET
     )
     for event in (p.method_a.input, p.method_b.input, p.seed.blur, told.then):
         answering(event, handlers.change_methods, others, "always_last")

@@ -25,8 +25,7 @@ WINDOW: sync_api.ViewportSize = {"width": 1440, "height": 900}
 MARKS = [
     pytest.mark.browser,
     pytest.mark.skipif(
-        not CHROMIUM.exists(),
-        reason=f"no browser at {CHROMIUM}; install Debian's package chromium",
+        not CHROMIUM.exists(), reason=f"no browser at {CHROMIUM}; install Debian's package chromium"
     ),
 ]
 

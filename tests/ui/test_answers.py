@@ -53,11 +53,7 @@ def test_each_pruned_answer_is_compared_with_the_whole(visit, text: str, verdict
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [
-        ("Red.", "✓ right"),
-        ("blue", "✗ wrong: it is red"),
-        ("it may be red", "true answer: red"),
-    ],
+    [("Red.", "✓ right"), ("blue", "✗ wrong: it is red"), ("it may be red", "true answer: red")],
 )
 def test_what_is_true_comes_before_what_agrees(visit, text: str, words: str) -> None:
     known = dataclasses.replace(said(visit, unpruned=text, A=text, B="green"), truth="red")
@@ -107,9 +103,7 @@ def test_answers_say_which_budget_they_are_for(visit) -> None:
 
 def test_what_is_being_written_is_told_from_what_waits(visit) -> None:
     writing = with_result(
-        visit,
-        answers={"unpruned": visit.result.answers["unpruned"]},
-        partial_text={"A": "two re"},
+        visit, answers={"unpruned": visit.result.answers["unpruned"]}, partial_text={"A": "two re"}
     )
     first, a, b = cards(answers_html(writing, 5))
     assert "prefill" in first

@@ -65,8 +65,7 @@ def test_a_picture_comes_as_data_or_as_an_upload(page: Page, photo_file: str) ->
     uploaded = page.api(f"file={page.picture(photo_file)['path']}")
     asked = {"question": "What is it?", "budget": 5}
     _, told = call(
-        page,
-        *(("select", asked | {"image": image}) for image in (as_data(photo_file), uploaded)),
+        page, *(("select", asked | {"image": image}) for image in (as_data(photo_file), uploaded))
     )
     one, two = (json.loads(result.content[0].text) for result in told)
     assert one == two and len(one["order"]) == 5

@@ -38,10 +38,7 @@ def test_a_refused_call_prints_no_traceback(
         ([picture], "1 inputs were sent, and 6 are needed: image, question, method, budget, seed"),
         ([{"path": "/etc/passwd"}, QUESTION, "spare", 5, 0], "Choose it again"),
         (["photo.png", QUESTION, "spare", 5, 0], "Send the picture as a file"),
-        (
-            [picture | {"path": "/photo\nx"}, QUESTION, "spare", 5, 0],
-            "could not be read",
-        ),
+        ([picture | {"path": "/photo\nx"}, QUESTION, "spare", 5, 0], "could not be read"),
         (
             [picture | {"url": {"photo": 1}}, QUESTION, "spare", 5, 0],
             "could not be read. A picture",

@@ -429,10 +429,7 @@ def test_a_finger_that_moves_on_a_picture_scrolls_and_explains_no_patch(
     begun = time.time() - 1
     for step in range(16):  # resting at last: how far a finger in motion throws hangs on its speed
         share = min(step, 11) / 10
-        place = {
-            "x": board["x"] + 300 + right * share,
-            "y": board["y"] + 200 + down * share,
-        }
+        place = {"x": board["x"] + 300 + right * share, "y": board["y"] + 200 + down * share}
         kind = "touchMove" if step else "touchStart"
         moved = {"type": kind, "touchPoints": [place], "timestamp": begun + 0.05 * step}
         fingers.send("Input.dispatchTouchEvent", moved)
