@@ -27,8 +27,7 @@ from spare_demo.tokens import Positions
 from spare_demo.ui.borrowed_gpu import Here
 from spare_demo.ui.errors import sentence
 from spare_demo.ui.gradio_compat.operations import describe, describe_endpoint, make_optional
-from spare_demo.ui.gradio_compat.parts import NumberAsSent
-from spare_demo.ui.gradio_compat.photo import photo_input
+from spare_demo.ui.gradio_compat.parts import NumberAsSent, photo_input
 from spare_demo.ui.gradio_compat.sessions import forget_caller
 from spare_demo.ui.guide import Guide
 from spare_demo.ui.times_log import (

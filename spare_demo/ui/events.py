@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import gradio as gr
+
 QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
 """Options of an event that shows no progress and is none of the API."""
 
@@ -19,20 +21,22 @@ IDLE = """() => {
 """What they are after a run that broke off, maybe because another model's page comes."""
 
 
+def buttons(begin: str, running: bool) -> dict[str, Any]:
+    """The button of this name, which begins a run, and "stop": only the one of use is visible."""
+    return {begin: gr.update(visible=not running), "stop": gr.update(visible=running)}
+
+
 def in_steps(
-    steps: Iterable[dict[str, Any]],
-    busy: dict[str, Any],
-    idle: dict[str, Any],
-    again: tuple[str, ...],
+    steps: Iterable[dict[str, Any]], begin: str, again: tuple[str, ...]
 ) -> Iterator[dict[str, Any]]:
-    """``steps`` between ``busy`` and ``idle``, which brings ``again`` what these parts got last.
+    """The steps of a run that the button ``begin`` began; the end brings what ``again`` got last.
 
     Gradio sends a step as its difference from the one before, and its page works that into the
     very object which may still wait to be shown: of two steps in one moment, what the first one
     gave a picture or a menu is gone. Text is safe from it. The last step is sent whole once more
     when the run ends.
     """
-    yield busy
+    yield buttons(begin, running=True)
     last: dict[str, Any] = {}
     for changes in steps:
         for name in set(again) & set(changes):
@@ -40,4 +44,4 @@ def in_steps(
             # Gradio takes the value out of the dictionary that `gr.update` made.
             last[name] = dict(change) if isinstance(change, dict) else change
         yield changes
-    yield last | idle
+    yield last | buttons(begin, running=False)

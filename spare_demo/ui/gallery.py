@@ -13,8 +13,7 @@ from spare_demo.evaluation.gallery import read_gallery
 from spare_demo.images.geometry import Aspect
 from spare_demo.ui import examples, panels
 from spare_demo.ui.events import QUIET
-from spare_demo.ui.folds import fold
-from spare_demo.ui.layout import CONTROLS
+from spare_demo.ui.layout import CONTROLS, fold
 
 GALLERY_FILE = examples.FOLDER / "gallery.json"
 _HOW = (

@@ -12,7 +12,7 @@ import gradio as gr
 from spare_demo.pruners import PRUNERS
 from spare_demo.scenes.sets import SET_WORDS
 from spare_demo.ui.borrowed_gpu import Here
-from spare_demo.ui.events import BUSY, IDLE, QUIET, in_steps
+from spare_demo.ui.events import BUSY, IDLE, QUIET, buttons, in_steps
 from spare_demo.ui.gallery import TO_TOP, controls_of, thumbnails
 from spare_demo.ui.gradio_compat.parts import NumberAsSent
 from spare_demo.ui.gradio_compat.queue import handler_that_ends
@@ -115,18 +115,16 @@ def wire_lab(
     )
     outputs = [getattr(p, name) for name in changed]
     steps_of_run = gpu.stream(lab.measure)
-    busy = {"run": gr.update(visible=False), "stop": gr.update(visible=True)}
-    idle = {"run": gr.update(visible=True), "stop": gr.update(visible=False)}
 
     def put(values: PageChanges) -> dict:
         return {getattr(p, name): value for name, value in values.items()}
 
     def running(*inputs: Any) -> Iterator[dict]:
         steps = with_refusals(steps_of_run)(*inputs)
-        yield from map(put, in_steps(steps, busy, idle, again=_AGAIN))
+        yield from map(put, in_steps(steps, "run", again=_AGAIN))
 
     def stopped(bench: Bench | None) -> dict:
-        return put(lab.finished(bench) | idle)
+        return put(lab.finished(bench) | buttons("run", running=False))
 
     def show_cases(bench: Bench | None, a: str, b: str, at: object) -> dict:
         (shown,) = with_refusals(lambda: iter([lab.look_into(bench, a, b, at)]))()
@@ -144,11 +142,11 @@ def wire_lab(
         return changes | {tabs: gr.Tabs(selected="compare")}
 
     inputs = [p.methods, p.budgets, p.scenes, p.which, p.seed]
-    buttons = [p.run, p.stop]
-    begun = p.run.click(None, None, buttons, js=BUSY, **QUIET)
+    both = [p.run, p.stop]
+    begun = p.run.click(None, None, both, js=BUSY, **QUIET)
     shown: dict[str, Any] = {"show_progress": "minimal", "show_progress_on": p.looked}
     run = begun.then(running, inputs, outputs, **_RUNNING, **(QUIET | shown))
-    run.failure(None, None, buttons, js=IDLE, **QUIET)
+    run.failure(None, None, both, js=IDLE, **QUIET)
     ended = p.stop.click(handler_that_ends([run]), None, None, queue=False, **QUIET)
     ended.then(stopped, [p.bench], outputs, queue=False, **QUIET)
     compared = [p.bench, p.a, p.b, p.at]

@@ -8,13 +8,11 @@ import gradio as gr
 
 from spare_demo.ui import panels, tuning
 from spare_demo.ui.examples import knows_only_scenes
-from spare_demo.ui.folds import CHANGES, fold
 from spare_demo.ui.gradio_compat.files import cached_picture, cached_thumbnail, keep_in_cache
-from spare_demo.ui.gradio_compat.parts import NumberAsSent, SliderAsSent
-from spare_demo.ui.gradio_compat.photo import photo_input
+from spare_demo.ui.gradio_compat.parts import NumberAsSent, SliderAsSent, photo_input
 from spare_demo.ui.handlers import Handlers
 from spare_demo.ui.open_visits import VisitKey
-from spare_demo.ui.steps import PageChanges
+from spare_demo.ui.steps import CHANGES, PageChanges
 from spare_demo.ui.terms import glossary_html
 from spare_demo.ui.viewer import ANSWERS_ON_LOAD, CHIPS_ON_LOAD, script_part, viewer
 
@@ -252,3 +250,8 @@ def _lay_out_answers(parts: SimpleNamespace, shown: PageChanges, gives_answers: 
         parts.keep = gr.Button("Save or cite", size="sm", min_width=110, elem_id="save-or-cite")
     parts.enough = gr.HTML(elem_id="enough")
     parts.carrier = gr.HTML(elem_id="carrier")
+
+
+def fold(title: str, name: str, visible: bool = True) -> gr.Accordion:
+    """A part of the page that opens when its title is pressed. name: its id."""
+    return gr.Accordion(title, open=False, visible=visible, elem_id=name, elem_classes="fold")

@@ -21,7 +21,6 @@ from spare_demo.ui.api import Api, offer
 from spare_demo.ui.borrowed_gpu import Here
 from spare_demo.ui.document_head import TITLE, DocumentHead, keep_preview
 from spare_demo.ui.examples import FOLDER, knows_only_scenes
-from spare_demo.ui.folds import COSTS, LOST
 from spare_demo.ui.gallery import OPENED, gallery_panel
 from spare_demo.ui.gate import layers
 from spare_demo.ui.gate.health import name_model
@@ -43,7 +42,7 @@ from spare_demo.ui.layout import lay_out
 from spare_demo.ui.model_menu import model_menu, upcoming_line
 from spare_demo.ui.model_switch import ModelSwitch
 from spare_demo.ui.open_visits import IDLE_SECONDS, OpenVisits
-from spare_demo.ui.steps import PageChanges
+from spare_demo.ui.steps import COSTS, LOST, PageChanges
 from spare_demo.ui.viewer import scripts
 from spare_demo.ui.visit import Visit
 from spare_demo.ui.wiring import ANSWERING, wire

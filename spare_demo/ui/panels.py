@@ -3,24 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from html import escape
 
-import numpy as np
-
 from spare_demo.analysis.finding import headline, kept_sentence
-from spare_demo.analysis.min_budget import Sufficiency
-from spare_demo.comparison.request import UNPRUNED
-from spare_demo.comparison.result import Result
 from spare_demo.evaluation.grading import grade_all
 from spare_demo.models import CATALOGUE, Model
 from spare_demo.models.generate.decoder_inputs import NO_LANGUAGE_MODEL
-from spare_demo.render.base import data_address, number
-from spare_demo.render.canvas import Canvas
-from spare_demo.render.colours import cividis
-from spare_demo.render.display import Display
 from spare_demo.scenes.off_topic import MADE_FOR
-from spare_demo.table import html_table
 from spare_demo.ui.terms import mark_terms
 from spare_demo.ui.visit import Visit
 
@@ -193,94 +183,6 @@ def scroll_html(label: str, table: str) -> str:
 def words_html(sentence: str) -> str:
     """A sentence under a figure."""
     return f'<p class="words">{escape(sentence)}</p>'
-
-
-def progress_html(sentence: str, done: bool) -> str:
-    """What a search says. done: whether it is through; the page says which one Stop has ended."""
-    return f"<p{'' if done else ' class=unfinished'}>{escape(sentence)}</p>"
-
-
-def enough_html(visit: Visit, results: Mapping[str, Sufficiency]) -> str:
-    """How few tokens are enough: the answer at each budget tried, per method."""
-    parts = []
-    for slot, result in results.items():
-        title = visit.titles[slot]
-        rows = [
-            (str(trial.budget), trial.text, "same" if trial.same else "another")
-            for trial in result.trials
-        ]
-        table = html_table(("k", "answer", "against all tokens"), rows)
-        sentence = result.sentence(title) if result.done else f"{title}: searching …"
-        parts.append(
-            f"<section class='tried {slot.lower()}'>{progress_html(sentence, result.done)}"
-            f"<details><summary>{len(result.trials)} budgets tried</summary>"
-            f"{scroll_html(f'Budgets tried, {slot}', table)}</details></section>"
-        )
-    parts += [
-        words_html(
-            f"{visit.titles[slot]} chooses anew at every budget: no order of picks to search."
-        )
-        for slot, method in visit.exploration.methods.items()
-        if slot in visit.titles and not method.nested
-    ]
-    return "".join(parts)
-
-
-def figures_html(canvas: Canvas, figures: Sequence[tuple[Display, str]], words: str) -> str:
-    """Pictures side by side, each with its sentence as caption and alternative text.
-
-    figures: each with its key as HTML. words: a sentence about all of them, or "".
-    """
-    row = ""
-    for display, key in figures:
-        # Without its legend, which is made for paper and would be too small to read here.
-        picture = display.image.crop((0, 0, *canvas.size))
-        row += (
-            f'<figure><img src="{data_address(picture, compress_level=3)}" '
-            f'alt="{escape(display.sentence)}">'
-            f"{key}<figcaption>{escape(display.sentence)}</figcaption></figure>"
-        )
-    return f'<div class="figures-row">{row}</div>{words_html(words) if words else ""}'
-
-
-def questions_key_html(padding: bool) -> str:
-    """What the marks mean in a picture of two questions' picks; the sentence has the counts."""
-    keys = {"both": "kept for both", "first": "only for the first", "second": "only for the second"}
-    keys |= {"none": "for neither"} | ({"padding": "padding"} if padding else {})
-    return "".join(f'<span class="key {kind}">{words}</span>' for kind, words in keys.items())
-
-
-def two_questions_html(visit: Visit, question: str, second: Result) -> str:
-    """What is answered to both questions, with all tokens and with each method's.
-
-    visit: of the first question, finished. second: the result of the second one, `question`.
-    """
-    names = {UNPRUNED: "All tokens", **visit.titles}
-    rows = [
-        (asked, *(answers[label].text if label in answers else "–" for label in names))
-        for asked, answers in (
-            (visit.request.question, visit.result.answers),
-            (question, second.answers),
-        )
-    ]
-    table = html_table(("Question", *names.values()), rows)
-    return scroll_html("Answers to both questions", table)
-
-
-def change_key_html(size: float) -> str:
-    """The colours of the map of a change, from -size to +size."""
-    end = number(size, scale=size)
-    return colours_html(f"-{end}: nearer the first", f"+{end}: nearer the second")
-
-
-def colours_html(low: str, high: str) -> str:
-    """The colours of a map, with words on what their two ends mean."""
-    colours = ",".join(f"rgb{tuple(map(int, c))}" for c in cividis(np.linspace(0, 1, 17)))
-    return (
-        f'<span class="bar"><b>{low}</b>'
-        f'<span style="background:linear-gradient(to right,{colours})"></span>'
-        f"<b>{high}</b></span>"
-    )
 
 
 _KL_SENTENCES = (

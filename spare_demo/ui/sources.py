@@ -20,7 +20,7 @@ from spare_demo.render.overlay import layer_overlay, selection_overlay
 from spare_demo.ui import panels
 from spare_demo.ui.borrowed_gpu import Here
 from spare_demo.ui.events import QUIET
-from spare_demo.ui.folds import fold
+from spare_demo.ui.layout import fold
 from spare_demo.ui.open_visits import OpenVisits
 from spare_demo.ui.visit import SLOTS, Visit
 

@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import gradio as gr
 
+from spare_demo.analysis.cost import seconds_text
 from spare_demo.analysis.first_words import first_words
+from spare_demo.comparison.request import UNPRUNED
+from spare_demo.comparison.result import KlCurves
 from spare_demo.models import Model
 from spare_demo.pruners.views import view_members
+from spare_demo.render.base import number, tokens_word
+from spare_demo.render.curves import nearest_place
 from spare_demo.results.drawings import error_curve
 from spare_demo.scenes.question import plain_text
 from spare_demo.ui import examples, panels, permalink
 from spare_demo.ui.answers import answers_html, asked_html
 from spare_demo.ui.cost_table import cost_html
-from spare_demo.ui.folds import CHANGES, cost_title, lost_title
 from spare_demo.ui.payload import payload, per_layer_reply
-from spare_demo.ui.visit import Visit
+from spare_demo.ui.visit import SLOTS, Visit
 
 PageChanges = dict[str, Any]
+
+CHANGES = "What changes: the first word's probabilities at each budget (KL to all tokens)"
+LOST = "What is lost: reconstruction error at each budget"
+COSTS = "What it costs: measured in this run"
+_ROUNDING = 1e-6
 
 
 class Steps:
@@ -106,3 +115,46 @@ class Steps:
             "curve_words": panels.words_html(words),
             "rank": panels.rank_html(rank, n, budget),
         }
+
+
+def lost_title(visit: Visit, budget: int) -> str:
+    """The reconstruction errors at the budget, or at the nearest one that was computed."""
+    curves = visit.exploration.curves
+    place = nearest_place(curves.budgets, budget)
+    errors = {visit.titles[slot]: curve[place] for slot, curve in curves.errors.items()}
+    return _title(
+        "What is lost", curves.budgets[place], "error", errors, float(curves.random.mean[place])
+    )
+
+
+def kl_title(visit: Visit, curves: KlCurves, budget: int) -> str:
+    """The same of the KL of the first word, in nats."""
+    place = nearest_place(curves.budgets, budget)
+    values = {visit.titles[slot]: curves.series[slot][place] for slot in SLOTS}
+    return _title(
+        "What changes", curves.budgets[place], "KL", values, float(curves.random[0][place])
+    )
+
+
+def cost_title(visit: Visit) -> str:
+    """How long each answer's prefill took."""
+    answers = visit.result.answers
+    names = {UNPRUNED: "all tokens", **visit.titles}
+    times = [
+        f"{names[label]} {seconds_text(answers[label].prefill_seconds)}"
+        for label in names
+        if label in answers
+    ]
+    return f"What it costs: prefill {', '.join(times)}" if times else COSTS
+
+
+def _title(fold: str, k: int, what: str, values: Mapping[str, float | None], random: float) -> str:
+    known = {label: value for label, value in values.items() if value is not None}
+    words = [f"{label} {_shown(float(value))}" for label, value in known.items()]
+    figures = ", ".join([*words, f"random picks {_shown(random)}"])
+    return f"{fold} with {tokens_word(k)}: {what} {figures}"
+
+
+def _shown(value: float) -> str:
+    """A number of a title; what is left to rounding is nothing."""
+    return number(value) if abs(value) > _ROUNDING else "0"

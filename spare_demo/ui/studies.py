@@ -29,14 +29,11 @@ from spare_demo.render.overlay import question_difference
 from spare_demo.results.drawings import kl_curve
 from spare_demo.results.film import film_frames
 from spare_demo.settings import Settings
-from spare_demo.ui import panels
-from spare_demo.ui.carrier import carrier_html, carrier_reply, time_html
+from spare_demo.ui import panels, studies_html
 from spare_demo.ui.errors import sentence
-from spare_demo.ui.folds import kl_title
 from spare_demo.ui.guide import explore_on
-from spare_demo.ui.many import ManyHtml
 from spare_demo.ui.payload import identity
-from spare_demo.ui.steps import PageChanges
+from spare_demo.ui.steps import PageChanges, kl_title
 from spare_demo.ui.visit import SLOTS, Visit
 from spare_demo.ui.wire import MadeFile, array, refusal_reply, to_json, to_numbered_json
 
@@ -72,7 +69,7 @@ class Studies:
                 {visit.result.budget: answers[slot]} if slot in answers else {},
             ):
                 results[slot] = result
-                yield {"enough": panels.enough_html(visit, results), "reply": _marks(results)}
+                yield {"enough": studies_html.enough_html(visit, results), "reply": _marks(results)}
         if not results:
             raise ValueError(
                 "Both methods choose anew at every budget: no order of picks to search. Choose "
@@ -95,20 +92,20 @@ class Studies:
         for slot, selection in selections.items():
             answers = visit.result.answers if visit.result.budget == k else {}
             answer = answers.get(slot) or self.model.answer(view, selection, longest, positions)
-            time_words = time_html(visit, slot, answer, selection.size)
-            yield {"carrier": carrier_html(visit, results, refused) + time_words}
+            time_words = studies_html.time_html(visit, slot, answer, selection.size)
+            yield {"carrier": studies_html.carrier_html(visit, results, refused) + time_words}
             try:
                 for result in leave_one_out(
                     self.model, view, selection, answer, longest, positions
                 ):
                     results[slot] = result
                     more = "" if result.done else time_words
-                    yield {"carrier": carrier_html(visit, results, refused) + more}
+                    yield {"carrier": studies_html.carrier_html(visit, results, refused) + more}
             except ValueError as error:
                 refused[slot] = str(error)
-        yield {"carrier": carrier_html(visit, results, refused)}
+        yield {"carrier": studies_html.carrier_html(visit, results, refused)}
         if results:
-            yield {"reply": carrier_reply(visit, k, results, refused)}
+            yield {"reply": studies_html.carrier_reply(visit, k, results, refused)}
 
     def measure(self, budget: object, visit: Visit) -> Iterator[PageChanges]:
         """KL of the first token to the unpruned model against k, for A, B and random picks."""
@@ -151,7 +148,7 @@ class Studies:
         canvas, figures = visit.canvas, []
         if shift.relevance is not None:
             change = relevance_change_map(canvas, shift.relevance)
-            key = panels.change_key_html(float(shift.relevance.abs().max()))
+            key = studies_html.change_key_html(float(shift.relevance.abs().max()))
             figures.append((change, key))
         one, two = (e.selections(k) for e in (first, second))
         for slot in [slot for slot in SLOTS if slot in shift.picks]:
@@ -159,18 +156,18 @@ class Studies:
             display = question_difference(
                 canvas, *kept, visit.titles[slot], picks.jaccard, picks.chance
             )
-            key = panels.questions_key_html(bool(canvas.grid.padding.any()))
+            key = studies_html.questions_key_html(bool(canvas.grid.padding.any()))
             figures.append((display, key))
         correlation = shift.correlation
         words = "" if correlation is None else f"The two maps correlate with {correlation:.2f}."
-        html = panels.figures_html(canvas, figures, words)
-        yield {"second": html}
+        pictures = studies_html.figures_html(canvas, figures, words)
+        yield {"second": pictures}
         if not _answers_here(visit) or not visit.result.finished or visit.result.budget != k:
             return
         settings = dataclasses.replace(visit.request, question=question).options(budget=k)
         start = start_result(second, settings, self.model.name, self.model.revision)
         *_, last = answer_steps(self.model, second, start)
-        yield {"second": html + panels.two_questions_html(visit, question, last)}
+        yield {"second": pictures + studies_html.two_questions_html(visit, question, last)}
 
     def film(self, budget: object, visit: Visit) -> Iterator[PageChanges]:
         """The picks of A and B up to the budget as an animated WebP, a file to hand over.
@@ -216,9 +213,9 @@ class Studies:
         result = start_result(exploration, settings, model.name, model.revision)
         answers = _answers(visit, exploration.methods, k)
         result = dataclasses.replace(result, answers=answers, errors=exploration.errors(k))
-        html = ManyHtml(visit.canvas, reasons, visit.truth)
+        write = studies_html.ManyHtml(visit.canvas, reasons, visit.truth)
         total, drawn = len(names) + 1, time.monotonic()
-        yield {"many": html(result, "The answers follow." if _answers_here(visit) else "")}
+        yield {"many": write(result, "The answers follow." if _answers_here(visit) else "")}
         if not _answers_here(visit):
             return
         for now in answer_steps(model, exploration, result):
@@ -227,8 +224,8 @@ class Studies:
             if count > len(result.answers) and count < total and waited:
                 drawn = time.monotonic()
                 result = add_first_kl(now)
-                yield {"many": html(result, f"{count - 1} of {total - 1} answers are there.")}
-        yield {"many": html(add_first_kl(now))}
+                yield {"many": write(result, f"{count - 1} of {total - 1} answers are there.")}
+        yield {"many": write(add_first_kl(now))}
 
 
 def _answers(visit: Visit, methods: Mapping[str, Method], budget: int) -> dict[str, Answer]:

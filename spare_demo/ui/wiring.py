@@ -11,7 +11,7 @@ from typing import Any
 import gradio as gr
 
 from spare_demo.ui.borrowed_gpu import Here
-from spare_demo.ui.events import BUSY, IDLE, QUIET, in_steps
+from spare_demo.ui.events import BUSY, IDLE, QUIET, buttons, in_steps
 from spare_demo.ui.find import CHANGED, READ, find_disagreement
 from spare_demo.ui.gradio_compat.parts import with_event_data
 from spare_demo.ui.gradio_compat.queue import handler_that_ends
@@ -138,7 +138,7 @@ def wire(
             steps = with_refusals(with_files(with_visits(timed, visit_of), parts.stage), place)(
                 **dict(zip(names, values, strict=True))
             )
-            whole = in_steps(steps, busy, idle, again=("curve", "kl", *_FOLDS))
+            whole = in_steps(steps, "ask", again=("curve", "kl", *_FOLDS))
             yield from until_asked(whole, visits, put) if handler is find else map(put, whole)
 
         return run
@@ -162,16 +162,12 @@ def wire(
         return gr.update() if visit is None else handlers.marked(mark, visit)
 
     find = functools.partial(find_disagreement, handlers)
-    busy = {"ask": gr.update(visible=False), "stop": gr.update(visible=True)}
-    idle = {"ask": gr.update(visible=True), "stop": gr.update(visible=False)}
     running = []
     p = parts
     redrawn = ["budget", "visit"]
     moving: dict[str, Any] = {"trigger_mode": "always_last", "concurrency_limit": 4, **QUIET}
-    draw_curve, drawn_curve = (
-        once(handlers.draw_curve),
-        [p.curve, p.curve_words, p.rank, p.lost_fold, p.message],
-    )
+    draw_curve = once(handlers.draw_curve)
+    drawn_curve = [p.curve, p.curve_words, p.rank, p.lost_fold, p.message]
 
     def answering(
         event: Any,
@@ -290,9 +286,8 @@ def wire(
         event(None, None, None, js=_COMPARE, **QUIET)
     # Two steps, so that no word of the run comes after what Stop shows.
     ended = p.stop.click(handler_that_ends(running), None, None, queue=False, **QUIET)
-    stopped = ended.then(
-        once(handlers.stop, idle), [p.budget, p.visit], outputs, queue=False, **QUIET
-    )
+    stop = once(handlers.stop, buttons("ask", running=False))
+    stopped = ended.then(stop, of(redrawn), outputs, queue=False, **QUIET)
     stopped.then(None, None, None, js=_FILM_OVER, **QUIET)
     stopped.then(draw_curve, of(redrawn), drawn_curve, **moving)
     questions = json.dumps([_AGAIN.join(example.answers) for example in handlers.offered])

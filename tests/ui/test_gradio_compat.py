@@ -13,8 +13,7 @@ from pages import run_apart
 from PIL import Image
 
 import spare_demo.ui
-from spare_demo.ui.gradio_compat.parts import NumberAsSent, SliderAsSent
-from spare_demo.ui.gradio_compat.photo import photo_input
+from spare_demo.ui.gradio_compat.parts import NumberAsSent, SliderAsSent, photo_input
 from spare_demo.ui.gradio_compat.processing import send_changes_only, track_known_states
 from spare_demo.ui.gradio_compat.queue import LOOK_EVERY, look_less_often
 from spare_demo.ui.gradio_compat.sessions import keep_no_deep_links

@@ -25,7 +25,7 @@ from visits import QUESTION, controls, finished_answers, merged, with_result
 from spare_demo.models import LlavaModel, load_model
 from spare_demo.results.export import cite
 from spare_demo.settings import Settings
-from spare_demo.ui import build, folds, open_visits, page
+from spare_demo.ui import build, open_visits, page, steps
 from spare_demo.ui.api import Api
 from spare_demo.ui.events import in_steps
 from spare_demo.ui.examples import new_scene
@@ -714,15 +714,14 @@ def test_a_bad_upload_is_refused_as_ask_would_and_changes_nothing_else(
 
 
 def test_a_title_calls_nothing_what_is_left_to_rounding() -> None:
-    title = folds._title("What is lost", 3, "error", {"A": 1.13e-15, "B": 0.0214, "C": None}, 0.0)
+    title = steps._title("What is lost", 3, "error", {"A": 1.13e-15, "B": 0.0214, "C": None}, 0.0)
     assert title == "What is lost with 3 tokens: error A 0, B 0.0214, random picks 0"
 
 
 def test_the_last_step_brings_a_figure_whose_value_gradio_took_out_of_its_update() -> None:
-    sent = in_steps([{"kl": gr.update(value="drawn", visible=True)}], {}, {"ask": 1}, ("kl",))
+    sent = in_steps([{"kl": gr.update(value="drawn", visible=True)}], "ask", ("kl",))
     for values in sent:
-        for update in values.values():
-            if isinstance(update, dict):
-                shown = postprocess_update_dict(gr.Textbox(render=False), update)
-                assert shown["value"] == "drawn" and shown["visible"]
-    assert set(values) == {"kl", "ask"}
+        if "kl" in values:
+            shown = postprocess_update_dict(gr.Textbox(render=False), values["kl"])
+            assert shown["value"] == "drawn" and shown["visible"]
+    assert set(values) == {"kl", "ask", "stop"}

@@ -1,12 +1,19 @@
-"""Classes of Gradio's with other members, and handlers that see all of an event."""
+"""Classes of Gradio's with other members, and handlers that see all of an event.
+
+The picture input takes the files that a visitor uploaded, and nothing else.
+"""
 
 from __future__ import annotations
 
 from abc import ABCMeta
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import unquote, urlsplit
 
 import gradio as gr
+from gradio.data_classes import ImageData
+from gradio.utils import get_upload_folder, is_in_or_equal
 
 PartT = TypeVar("PartT")
 
@@ -25,6 +32,77 @@ def kind_of(base: type[PartT], **members: Any) -> type[PartT]:
 # They hand over what was typed: the handlers' refusals say what to do next.
 NumberAsSent = kind_of(gr.Number, preprocess=lambda self, payload: payload)
 SliderAsSent = kind_of(gr.Slider, preprocess=lambda self, payload: payload)
+
+
+class _SentPicture(ImageData):
+    """A picture as a program sends it. Those who send a name alone learn how it is done."""
+
+    @classmethod
+    def model_validate(cls, obj: Any, **options: Any) -> _SentPicture:
+        try:
+            return super().model_validate(obj, **options)
+        except ValueError:  # its words hold what was sent
+            raise gr.Error(
+                "Send the picture as a file: in Python image=handle_file('photo.png'), with "
+                "handle_file from gradio_client.",
+                print_exception=False,
+            ) from None
+
+
+async def _keep_uploads(image: gr.Image, url_or_file_path: str | Path | None) -> str | None:
+    """Gradio would download an address of any length and kind for whoever names it."""
+    path = str(url_or_file_path)
+    if path.startswith(("http://", "https://")):
+        url_or_file_path = _uploaded(path)
+        if url_or_file_path is None:
+            raise gr.Error(
+                "Send the picture itself (over MCP as data:image/png;base64,…): this page "
+                "fetches nothing from addresses.",
+                print_exception=False,
+            )
+    return await gr.Image.async_move_resource_to_block_cache(image, url_or_file_path)
+
+
+def _uploaded(address: str) -> str | None:
+    """The file that this address names, if it was uploaded here: programs name uploads so."""
+    path = unquote(urlsplit(address).path.partition("/gradio_api/file=")[2])
+    return path if _is_upload(path) else None
+
+
+def _uploaded_path(image: gr.Image, payload: ImageData | None) -> str | None:
+    """The file a visitor uploaded. Gradio checks only payloads that carry its own mark.
+
+    Any other file of this machine is refused, in the same words whether it exists or not, and so
+    is whatever is no regular file: a device or a pipe would be read without end.
+    """
+    path = payload.path if payload else None
+    if path and not _is_upload(path):
+        raise gr.Error("The picture could not be opened. Choose it again.", print_exception=False)
+    return path
+
+
+def _is_upload(path: str) -> bool:
+    try:
+        return is_in_or_equal(path, get_upload_folder()) and Path(path).is_file()
+    except (OSError, ValueError):  # a name too long, or with a null character
+        return False
+
+
+_Photo = kind_of(
+    gr.Image,
+    data_model=_SentPicture,
+    preprocess=_uploaded_path,
+    async_move_resource_to_block_cache=_keep_uploads,
+)
+
+
+def photo_input(**options: Any) -> gr.Image:
+    """Gradio's picture input, handing over the file as it was uploaded.
+
+    Its own preparation (gradio-app/gradio#8412) opens the picture before anyone could look at its
+    size, and refuses kinds that `images.load.open_picture` can read.
+    """
+    return _Photo(type="filepath", **options)
 
 
 def with_event_data(handler: Callable[[Mapping[str, Any], Any], dict]) -> Callable[..., dict]:
