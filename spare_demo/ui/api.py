@@ -75,7 +75,6 @@ class Api:
         Returns:
             the picks in order, gains, weights, relevance, answers, costs and reconstruction errors.
         """
-
         with self._turn("compare") as line:
             text, photo = self.settings.check_question(question), self._open(image)
             read_budget(budget, self.model.most_tokens)  # a refusal names the most
@@ -117,10 +116,8 @@ class Api:
             gain (the criterion at each pick, or null), weight (text weight per patch, or null)
             boxes (x0, y0, x1, y1 per patch in photo pixels) and notes.
         """
-
         with self._turn("select") as line:
-            view = self._view(image, question, RelevanceOptions(guidance_text=guidance_text))
-            line.update(fields_of_view(view))
+            view = self._view(line, image, question, guidance_text)
             k = read_budget(budget, view.tokens.n)
             exploration = explore(view, choose((method,), read_seed(seed)), k)
             ran = exploration.methods[method]  # in its text-free form where there is no question
@@ -157,12 +154,10 @@ class Api:
             visual_tokens, rows and columns of the grid, cosine (one per patch, row by row)
             and with words a list of {word, cosine}.
         """
-
         with self._turn("relevance") as line:
             if not (question or "").strip():
                 raise ValueError("There is no question to compare the patches with. Send one.")
-            view = self._view(image, question, RelevanceOptions(guidance_text=guidance_text))
-            line.update(fields_of_view(view))
+            view = self._view(line, image, question, guidance_text)
             cosine = view.relevance
             if cosine is None:
                 raise ValueError(
@@ -200,11 +195,9 @@ class Api:
             and with chosen tokens unpruned (its text), kl (of the first token, in nats)
             probability (of the unpruned answer's words with only these tokens).
         """
-
         with self._turn("answer") as line:
             places = self._positions(positions)
-            view, longest = self._view(image, question), self.settings.max_new_tokens
-            line.update(fields_of_view(view))
+            view, longest = self._view(line, image, question), self.settings.max_new_tokens
             picks = None
             if (tokens or "").strip():
                 picks = read_pick_list(tokens, "mine")
@@ -250,10 +243,13 @@ class Api:
         return self.guide.open(image)
 
     def _view(
-        self, image: str, question: str, relevance: RelevanceOptions = RelevanceOptions()
+        self, line: dict[str, Any], image: str, question: str, guidance_text: GuidanceText = "clip"
     ) -> View:
         text = self.settings.check_question(question)
-        return self.model.ask(self.model.look(self._open(image)), text, relevance)
+        relevance = RelevanceOptions(guidance_text=guidance_text)
+        view = self.model.ask(self.model.look(self._open(image)), text, relevance)
+        line.update(fields_of_view(view))
+        return view
 
 
 def offer(api: Api, answering: dict[str, Any], demo: gr.Blocks, gpu: Here) -> None:

@@ -86,8 +86,7 @@ class DocumentHead:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass on whatever is none of these."""
         if scope["type"] != "http" or scope["method"] != "GET":
-            await self.app(scope, receive, send)
-            return
+            return await self.app(scope, receive, send)
         path = path_of(scope)
         preview = _previews.get(scope["app"].get_blocks())
         if path in self._icons:

@@ -156,7 +156,7 @@ class Handlers:
         now = finished_visit or self._look(request, example, visit)
         ran = () if finished_visit else now.ran
         now = dataclasses.replace(now, source=picture_name(controls["image"] or ""), ran=ran)
-        k = min(request.budget_of(self.model.most_tokens), now.exploration.n)
+        k = now.result.budget
         # From here on all of the page is about this picture and question.
         yield self.steps.pictures(now, k) | {"own_answer": ""}
         if finished_visit:

@@ -32,7 +32,7 @@ from spare_demo.ui.gradio_compat.processing import (
     send_changes_only,
     track_known_states,
 )
-from spare_demo.ui.gradio_compat.queue import keep_one_record, look_less_often
+from spare_demo.ui.gradio_compat.queue import look_less_often
 from spare_demo.ui.gradio_compat.server import keep_sender_addresses
 from spare_demo.ui.gradio_compat.sessions import current_session, forget_session, keep_no_deep_links
 from spare_demo.ui.handlers import QUICK, Handlers
@@ -126,7 +126,6 @@ def build(
         threading.Thread(target=_once_serving, args=(serving, handlers)).start()
     # Closed to direct calls: they would run beside the queue, all of them at once.
     demo.queue(max_size=settings.queue_size, api_open=False)
-    keep_one_record(demo)
     look_less_often(demo)
     keep_sender_addresses()
     return demo

@@ -30,6 +30,22 @@ MOST_CHARACTERS = 8_000
 """Longer addresses are cut off on their way by some servers."""
 
 _TOGETHER = {"shares": False, "together": True}
+_NO_METHOD = "there is no method {} here, or not with these settings; the page's own is set."
+_STALE = {
+    "a": f"A: {_NO_METHOD}",
+    "b": f"B: {_NO_METHOD}",
+    "k": "A budget of {} does not fit this model's {tokens} tokens.",
+    "seed": "The seed {} is not a whole number this page takes.",
+    "scene": "The example {} is not among those for this model; choose another.",
+    "fit": "This model cannot fit a picture by {}.",
+    "layer": "Relevance cannot be read from layer {}.",
+    "text": "Relevance cannot read the text by {}.",
+    "by": "There is no text guidance by {}.",
+    "views": "A budget cannot be shared by {} among this model's views.",
+    "positions": "Kept tokens cannot have {} positions in this model.",
+    "depth": "This language model has no layer {}; its last one is shown.",
+}
+"""What is said of a value that does not hold here, by its key."""
 
 
 def encode(request: Request, model: Model, example: str | None) -> str:
@@ -75,59 +91,26 @@ def decode(
     values: dict[str, Any] = {}
     stale: list[str] = []
     tokens, views = model.most_tokens, _TOGETHER if model.several_views else {}
-    no_method = "there is no method {} here, or not with these settings; the page's own is set."
-    fields: dict[str, tuple[str, Callable[[str], Any], str]] = {
-        "a": ("method_a", _method, f"A: {no_method}"),
-        "b": ("method_b", _method, f"B: {no_method}"),
-        "k": (
-            "budget",
-            _whole(1, tokens),
-            f"A budget of {{}} does not fit this model's {tokens} tokens.",
-        ),
-        "seed": (
-            "seed",
-            _whole(0, 2**32 - 1),
-            "The seed {} is not a whole number this page takes.",
-        ),
-        "scene": (
-            "example",
-            _one_of(examples),
-            "The example {} is not among those for this model; choose another.",
-        ),
-        "fit": ("aspect", _one_of(model.aspects), "This model cannot fit a picture by {}."),
-        "layer": ("relevance_layer", _one_of((-1, -2)), "Relevance cannot be read from layer {}."),
-        "text": (
-            "relevance_text",
-            _one_of(get_args(TextPieces)),
-            "Relevance cannot read the text by {}.",
-        ),
-        "by": (
-            "guidance_text",
-            _one_of(get_args(GuidanceText)),
-            "There is no text guidance by {}.",
-        ),
-        "views": (
-            "together",
-            views.__getitem__,
-            "A budget cannot be shared by {} among this model's views.",
-        ),
-        "positions": (
-            "positions",
-            _one_of(model.position_options),
-            "Kept tokens cannot have {} positions in this model.",
-        ),
-        "depth": (
-            "depth",
-            _whole(1, model.layers),
-            "This language model has no layer {}; its last one is shown.",
-        ),
+    fields: dict[str, tuple[str, Callable[[str], Any]]] = {
+        "a": ("method_a", _method),
+        "b": ("method_b", _method),
+        "k": ("budget", _whole(1, tokens)),
+        "seed": ("seed", _whole(0, 2**32 - 1)),
+        "scene": ("example", _one_of(examples)),
+        "fit": ("aspect", _one_of(model.aspects)),
+        "layer": ("relevance_layer", _one_of((-1, -2))),
+        "text": ("relevance_text", _one_of(get_args(TextPieces))),
+        "by": ("guidance_text", _one_of(get_args(GuidanceText))),
+        "views": ("together", views.__getitem__),
+        "positions": ("positions", _one_of(model.position_options)),
+        "depth": ("depth", _whole(1, model.layers)),
     }
-    for key, (name, read, sentence) in fields.items():
+    for key, (name, read) in fields.items():
         if text := query.get(key):
             try:
                 values[name] = read(text)
             except (ValueError, LookupError):
-                stale.append(sentence.format(_quote(text)))
+                stale.append(_STALE[key].format(_quote(text), tokens=tokens))
     try:
         if question := settings.check_question(query.get("q", "")):
             values["question"] = question

@@ -7,21 +7,26 @@ of (`payload.identity`): another may have taken its place in the browser meanwhi
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from spare_demo.analysis.why import Reason, leftover, why
 from spare_demo.models import Model
 from spare_demo.results.export import cite
 from spare_demo.tokens import Selection
-from spare_demo.ui.errors import sentence
 from spare_demo.ui.guide import slider_budget
 from spare_demo.ui.payload import identity
 from spare_demo.ui.permalink import MOST_CHARACTERS
 from spare_demo.ui.saved_page import save_visit
 from spare_demo.ui.steps import PageChanges, Steps
 from spare_demo.ui.visit import SLOTS, Visit
-from spare_demo.ui.wire import MadeFile, array, refusal_reply, source_arrays, to_numbered_json
+from spare_demo.ui.wire import (
+    MadeFile,
+    array,
+    source_arrays,
+    to_numbered_json,
+    with_file_refusals,
+)
 
 
 class Replies:
@@ -76,25 +81,19 @@ class Replies:
         values = {"patch": patch, "budget": k, "step": when, "reasons": reasons}
         yield {"reply": to_numbered_json("why", of=identity(visit), **values)}
 
+    @with_file_refusals
     def cite(self, asked: Mapping[str, Any], visit: Visit) -> Iterator[PageChanges]:
         """A zip of what the page shows, for a paper, as a file to hand over."""
         chosen = [str(name) for name in asked.get("panels") or []]
         link = str(asked.get("link") or "")[:MOST_CHARACTERS] or None
-        yield _file(
-            "spare-comparison.zip",
-            "application/zip",
-            lambda: cite(visit.result_to_cite(), chosen, link),
-        )
+        content = cite(visit.result_to_cite(), chosen, link)
+        yield {"file": MadeFile("spare-comparison.zip", "application/zip", content)}
 
+    @with_file_refusals
     def save_page(self, asked: Mapping[str, Any], visit: Visit) -> Iterator[PageChanges]:
         """The comparison as one HTML file, in the same way."""
-        yield _file(
-            "spare-comparison.html",
-            "text/html",
-            lambda: save_visit(
-                visit, answers=self._steps.answers(visit, visit.result.budget, True)
-            ).encode(),
-        )
+        page = save_visit(visit, answers=self._steps.answers(visit, visit.result.budget, True))
+        yield {"file": MadeFile("spare-comparison.html", "text/html", page.encode())}
 
 
 def choose_chip(asked: Mapping[str, Any], visit: Visit) -> Iterator[PageChanges]:
@@ -108,14 +107,6 @@ def choose_chip(asked: Mapping[str, Any], visit: Visit) -> Iterator[PageChanges]
             "This question is of another picture. Press Ask to see what is on the page."
         )
     yield {"question": question}
-
-
-def _file(name: str, media_type: str, make: Callable[[], bytes]) -> PageChanges:
-    """A file for the browser; what goes wrong is said beside its button, which waits for a word."""
-    try:
-        return {"file": MadeFile(name, media_type, make())}
-    except Exception as error:
-        return {"reply": refusal_reply(sentence(error))}
 
 
 def _reason(reason: Reason) -> dict[str, Any]:

@@ -18,7 +18,6 @@ from spare_demo.analysis.leave_one_out import LeaveOneOut, leave_one_out
 from spare_demo.analysis.min_budget import Sufficiency, find_sufficient
 from spare_demo.comparison.pipeline import add_first_kl, answer_steps, start_result
 from spare_demo.comparison.request import UNPRUNED, able_methods, choose, read_budget
-from spare_demo.comparison.result import KlCurves
 from spare_demo.comparison.selections import explore
 from spare_demo.models import Answer, Model
 from spare_demo.models.generate.decoder_inputs import NO_LANGUAGE_MODEL
@@ -30,12 +29,11 @@ from spare_demo.results.drawings import kl_curve
 from spare_demo.results.film import film_frames
 from spare_demo.settings import Settings
 from spare_demo.ui import panels, studies_html
-from spare_demo.ui.errors import sentence
 from spare_demo.ui.guide import explore_on
 from spare_demo.ui.payload import identity
 from spare_demo.ui.steps import PageChanges, kl_title
 from spare_demo.ui.visit import SLOTS, Visit
-from spare_demo.ui.wire import MadeFile, array, refusal_reply, to_json, to_numbered_json
+from spare_demo.ui.wire import MadeFile, array, to_json, to_numbered_json, with_file_refusals
 
 _NO_SET = (
     "It chooses inside the language model, layer by layer, so there is no one set of tokens to "
@@ -115,17 +113,13 @@ class Studies:
             if curves.done < 1 and len(curves.budgets) < 2:
                 continue  # one point is no curve
             visit = dataclasses.replace(visit, result=dataclasses.replace(visit.result, kl=curves))
-            yield self.kl(curves, k, visit) | {"visit": visit}
-
-    def kl(self, curves: KlCurves, budget: int, visit: Visit) -> PageChanges:
-        """The curves so far, as the page shows them."""
-        chart = kl_curve(curves, visit.result.methods, visit.titles, budget)
-        plot = gr.update(value=chart.figure, visible=True)
-        return {
-            "kl": plot,
-            "kl_words": panels.words_html(chart.sentence),
-            "kl_fold": gr.update(label=kl_title(visit, curves, budget)),
-        }
+            chart = kl_curve(curves, visit.result.methods, visit.titles, k)
+            yield {
+                "kl": gr.update(value=chart.figure, visible=True),
+                "kl_words": panels.words_html(chart.sentence),
+                "kl_fold": gr.update(label=kl_title(visit, curves, k)),
+                "visit": visit,
+            }
 
     def words(self, asked: Mapping[str, Any], visit: Visit) -> Iterator[PageChanges]:
         """Each word of the question with a relevance map of its own."""
@@ -169,32 +163,25 @@ class Studies:
         *_, last = answer_steps(self.model, second, start)
         yield {"second": pictures + studies_html.two_questions_html(visit, question, last)}
 
+    @with_file_refusals
     def film(self, budget: object, visit: Visit) -> Iterator[PageChanges]:
-        """The picks of A and B up to the budget as an animated WebP, a file to hand over.
-
-        What goes wrong is said beside its button, which waits for a word.
-        """
-        try:
-            exploration, settings = visit.exploration, self.settings
-            budgets = growing_budgets(read_budget(budget, exploration.n), settings.marks)
-            asked = self.model if _answers_here(visit) else None
-            frames = []
-            for frame in film_frames(
-                asked,
-                exploration,
-                visit.canvas,
-                visit.titles,
-                budgets,
-                settings.max_new_tokens,
-                visit.request.positions,
-            ):
-                frames.append(frame.image)
-                yield {"reply": to_json("film", done=len(frames), of=len(budgets))}
-            film = MadeFile("spare-picks.webp", "image/webp", encode_film(frames, "WEBP"))
-        except Exception as error:
-            yield {"reply": refusal_reply(sentence(error))}
-        else:
-            yield {"file": film}
+        """The picks of A and B up to the budget as an animated WebP, a file to hand over."""
+        exploration, settings = visit.exploration, self.settings
+        budgets = growing_budgets(read_budget(budget, exploration.n), settings.marks)
+        asked = self.model if _answers_here(visit) else None
+        frames = []
+        for frame in film_frames(
+            asked,
+            exploration,
+            visit.canvas,
+            visit.titles,
+            budgets,
+            settings.max_new_tokens,
+            visit.request.positions,
+        ):
+            frames.append(frame.image)
+            yield {"reply": to_json("film", done=len(frames), of=len(budgets))}
+        yield {"file": MadeFile("spare-picks.webp", "image/webp", encode_film(frames, "WEBP"))}
 
     def all_methods(self, budget: object, visit: Visit) -> Iterator[PageChanges]:
         """Every method that can run at the budget: first what it keeps, then its answer."""

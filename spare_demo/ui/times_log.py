@@ -75,31 +75,18 @@ def with_times(
     def run(**inputs: Any) -> Iterator[dict[str, Any]]:
         before: Visit | None = inputs.get("visit")
         with logged_turn(event, model) as line:
-            first: Visit | None = None
+            first: Visit | None = None  # of this turn: its answers were there already
             for values in handler(**inputs):
                 visit: Visit | None = values.get("visit")
                 if visit is not None:
                     first = first or visit
-                    line.update(fields_of_visit(visit, before, first))
+                    looked = before is None or visit.exploration is not before.exploration
+                    old, now = first.result.answers, visit.result.answers
+                    made = {label: now[label] for label in now if old.get(label) is not now[label]}
+                    line.update(fields_of_result(visit.result, visit.ran if looked else (), made))
                 yield values
 
     return run
-
-
-def fields_of_visit(visit: Visit, before: Visit | None, first: Visit) -> dict[str, Any]:
-    """What a line says of a visit.
-
-    before: the visit on the page when the turn began. first: the first one of this turn, whose
-    answers were there already.
-    """
-    looked = before is None or visit.exploration is not before.exploration
-    old = first.result.answers
-    answers = {
-        label: answer
-        for label, answer in visit.result.answers.items()
-        if old.get(label) is not answer
-    }
-    return fields_of_result(visit.result, visit.ran if looked else (), answers)
 
 
 def fields_of_result(

@@ -17,10 +17,9 @@ import gradio as gr
 
 from spare_demo.render.sentences import TEMPLATES
 from spare_demo.results.drawings import OF_MANY, PANELS, USUAL
-from spare_demo.ui.errors import sentence
 from spare_demo.ui.gradio_compat.files import keep_in_cache, write_to_cache
 from spare_demo.ui.terms import TERMS
-from spare_demo.ui.wire import MadeFile, file_reply, refusal_reply, to_bytes
+from spare_demo.ui.wire import MadeFile, refusal_reply, to_bytes, to_numbered_json
 
 _numbers = itertools.count()
 _HERE = Path(__file__).parent
@@ -123,6 +122,7 @@ def write_file(stage: gr.HTML, file: MadeFile) -> str:
     In a reply it would stay in memory for as long as somebody takes to read it.
     """
     try:
-        return file_reply(file, write_to_cache(stage, file.content, file.name))
+        path = write_to_cache(stage, file.content, file.name)
     except OSError as error:
-        return refusal_reply(sentence(error))
+        return refusal_reply(error)
+    return to_numbered_json("file", name=file.name, type=file.media_type, path=path)

@@ -26,16 +26,6 @@ from spare_demo.ui.viewer import write_comparison, write_file
 # Once the page shows what changed.
 _COMPARE = "() => { setTimeout(SPARE.compareInputs) }"
 
-# The thumbnails come without a name for those who do not see them.
-_ON_LOAD = """() => {
-  const questions = QUESTIONS;
-  document.querySelectorAll('#examples button').forEach((button, i) => {
-    button.setAttribute('aria-label', 'Example: ' + questions[i]);
-    button.title = questions[i];
-  });
-  SPARE.roveAll();
-}"""
-
 _FOLDS = ("lost_fold", "cost_fold", "kl_fold")
 _AGAIN = " Choose it again to ask: "  # between the questions of an example
 
@@ -291,4 +281,4 @@ def wire(
     stopped.then(None, None, None, js=_FILM_OVER, **QUIET)
     stopped.then(draw_curve, of(redrawn), drawn_curve, **moving)
     questions = json.dumps([_AGAIN.join(example.answers) for example in handlers.offered])
-    demo.load(None, None, None, js=_ON_LOAD.replace("QUESTIONS", questions), **QUIET)
+    demo.load(None, None, None, js=f"() => SPARE.openPage({questions})", **QUIET)

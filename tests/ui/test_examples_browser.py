@@ -7,10 +7,10 @@ from pathlib import Path
 
 import browsing
 import pytest
+from pages import serving
 
 from spare_demo.models import LlavaModel
 from spare_demo.settings import Settings
-from spare_demo.ui import build, launch_options
 from spare_demo.ui.examples import load_examples
 
 expect = browsing.expect
@@ -21,10 +21,8 @@ pytestmark = browsing.MARKS
 @pytest.fixture
 def address(tiny_model: LlavaModel, unused_port: int) -> Iterator[str]:
     settings = Settings(device="cpu", port=unused_port, budget=5, max_new_tokens=2)
-    demo = build(tiny_model, settings)
-    demo.launch(**launch_options(settings), prevent_thread_lock=True)
-    yield f"http://127.0.0.1:{unused_port}"
-    demo.close(verbose=False)
+    with serving(tiny_model, settings) as page:
+        yield page.url
 
 
 def test_a_photo_chosen_again_asks_its_other_question(

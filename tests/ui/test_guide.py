@@ -79,12 +79,8 @@ def test_another_fit_is_encoded(guide, passes, photo_file) -> None:
 
 def test_all_three_are_answered_once(guide, passes, photo_file) -> None:
     visit = answered(guide, guide.look(page_request(photo_file, QUESTION)))
-    assert set(visit.result.answers) == {"unpruned", "A", "B"}
-    assert [visit.result.answers[label].visual_tokens for label in ("unpruned", "A", "B")] == [
-        16,
-        5,
-        5,
-    ]
+    counts = {label: answer.visual_tokens for label, answer in visit.result.answers.items()}
+    assert counts == {"unpruned": 16, "A": 5, "B": 5}
     assert passes.answers() == 3
 
 
@@ -122,21 +118,14 @@ def test_another_seed_asks_only_what_draws_at_random(guide, passes, photo_file) 
 
 def test_words_of_all_three_come_in_step(guide, photo_file) -> None:
     steps = list(guide.answer(guide.look(page_request(photo_file, QUESTION)), 5))
-    assert (
-        steps[0].result.partial_text == {"unpruned": "", "A": "", "B": ""}
-        and not steps[0].result.answers
-    )
-    assert any(
-        len(step.result.partial_text) == 3 and all(step.result.partial_text.values())
-        for step in steps
-    )
+    assert steps[0].result.partial_text == {"unpruned": "", "A": "", "B": ""}
+    assert not steps[0].result.answers
+    texts = [step.result.partial_text for step in steps]
+    assert any(len(text) == 3 and all(text.values()) for text in texts)
     for before, after in itertools.pairwise(steps):
         for label, text in before.result.partial_text.items():
-            said = (
-                after.result.answers[label].text
-                if label in after.result.answers
-                else after.result.partial_text[label]
-            )
+            answer = after.result.answers.get(label)
+            said = answer.text if answer else after.result.partial_text[label]
             assert said.startswith(text)
     assert steps[-1].result.partial_text == {}
     assert list(steps[-1].result.answers) == ["unpruned", "A", "B"]
@@ -245,10 +234,8 @@ def test_a_public_picture_is_encoded_once_for_all_visitors_and_a_private_one_is_
 ) -> None:
     public = Guide(tiny_model, small_settings, {file_digest(photo_file)})
     first = public.look(page_request(photo_file, QUESTION))
-    assert (
-        public.look(page_request(photo_file, QUESTION)).exploration.view.picture
-        is first.exploration.view.picture
-    )
+    again = public.look(page_request(photo_file, QUESTION))
+    assert again.exploration.view.picture is first.exploration.view.picture
     assert passes.looks() == 1
     private = Guide(tiny_model, small_settings)
     for _ in range(2):
@@ -294,9 +281,8 @@ def test_the_visits_used_last_stay_open(guide, photo_file) -> None:
     assert visits.get(first) is visit  # used last
     third = visits.put(visit)
     assert visits.find(second) is None
-    with pytest.raises(
-        ValueError, match=r"put away because .*many others are open, or .*\. Press Ask"
-    ):
+    words = r"put away because .*many others are open, or .*\. Press Ask"
+    with pytest.raises(ValueError, match=words):
         visits.get(second)
     assert visits.get(first) is visit and visits.get(third) is visit
     assert copy.deepcopy(first) is first  # Gradio copies what a state begins with

@@ -63,10 +63,8 @@ def test_at_the_end_every_part_is_there(handlers, shown) -> None:
     }  # fmt: skip
     # The curve of errors comes afterwards, in an event that does not hold the model.
     curve = merged(handlers.draw_curve(5, shown["visit"]))
-    assert (
-        set(curve) == {"curve", "curve_words", "rank", "lost_fold"}
-        and "tokens" in curve["curve_words"]
-    )
+    assert set(curve) == {"curve", "curve_words", "rank", "lost_fold"}
+    assert "tokens" in curve["curve_words"]
     # What the box holds by then may be no budget: that is said beside the box.
     assert list(handlers.draw_curve(None, shown["visit"])) == []
     assert shown["message"] == ""
@@ -408,9 +406,8 @@ def test_a_page_without_language_model_shows_all_but_answers(
     assert "order" in next(iter(handlers.replies.picks({"slot": "A", "budget": 3}, visit)))["reply"]
     moved = merged(handlers.settle(3, visit))["visit"]
     assert moved.result.budget == 3
-    names = zipfile.ZipFile(
-        io.BytesIO(cite(moved.result_to_cite(), ("kept", "comparison")))
-    ).namelist()
+    cited = cite(moved.result_to_cite(), ("kept", "comparison"))
+    names = zipfile.ZipFile(io.BytesIO(cited)).namelist()
     assert "kept-spare.png" in names and "comparison.png" not in names
 
 
@@ -430,42 +427,43 @@ def test_a_picture_with_fewer_tokens_than_the_slider_keeps_all(
     assert visit.result.answers["A"].visual_tokens == visit.result.answers["B"].visual_tokens == n
     assert shown["stage"]["shown"] == n
     for event in (handlers.redraw, handlers.settle):
-        assert (
-            merged(with_refusals(event)(handlers.model.most_tokens, visit)).get(
-                "budget_message", ""
-            )
-            == ""
-        )
+        moved = merged(with_refusals(event)(handlers.model.most_tokens, visit))
+        assert moved.get("budget_message", "") == ""
+
+
+@pytest.fixture
+def of_qwen(tiny_qwen: Any, small_settings: Settings) -> Handlers:
+    """Of a model without CLIP's text side, whose pictures have tokens as many as suit them."""
+    return Handlers(tiny_qwen, small_settings)
 
 
 def test_words_of_the_language_model_let_text_methods_run_without_clip(
-    tiny_qwen: Any, small_settings: Settings, photo_file: str
+    of_qwen: Handlers, photo_file: str
 ) -> None:
-    handlers = Handlers(tiny_qwen, small_settings)
 
     def choices(menus: list[Any]) -> dict[str, str]:
         return {value: label for label, value in menus[0]["choices"]}
 
-    menus = handlers.menus("words", "spare", "random")
+    menus = of_qwen.menus("words", "spare", "random")
     assert [menu["value"] for menu in menus] == ["spare", "random"]
     assert choices(menus)["spare"] == "SPARE"
-    back = handlers.menus("clip", "spare", "random")
+    back = of_qwen.menus("clip", "spare", "random")
     assert [menu["value"] for menu in back] == ["spare-reconstruction", "random"]
     assert "guidance_text=words" in choices(back)["spare"]
 
-    shown = merged(ask(handlers, photo_file, aspect="native", guidance_text="words"))
+    shown = merged(ask(of_qwen, photo_file, aspect="native", guidance_text="words"))
     visit = shown["visit"]
     assert visit.titles["A"] == "A SPARE by words"
     assert "not CLIP" in shown["notes"] and "by=words" in shown["stage"]["link"]
-    reply = merged(handlers.studies.words({}, visit))["reply"]
+    reply = merged(of_qwen.studies.words({}, visit))["reply"]
     assert "".join(visit.exploration.view.text_words) == "".join(json.loads(reply)["words"])
-    many = merged(handlers.studies.all_methods(3, visit))["many"]
+    many = merged(of_qwen.studies.all_methods(3, visit))["many"]
     assert "SPARE by words" in many and "TRIM by words" not in many
     link = {"query": {"a": "spare", "b": "random", "by": "words"}}
-    opened = merged(handlers.reopen(link, visit))
+    opened = merged(of_qwen.reopen(link, visit))
     assert opened["guidance_text"] == "words" and opened["method_a"]["value"] == "spare"
     assert choices([opened["method_a"]])["spare"] == "SPARE"
-    api = Api(tiny_qwen, small_settings)
+    api = Api(of_qwen.model, of_qwen.settings)
     told = api.compare(photo_file, QUESTION, guidance_text="words", budget=3)
     assert told["methods"]["spare"]["title"] == "SPARE by words"
     assert told["relevance"] == api.relevance(photo_file, QUESTION, False, "words")["cosine"]
@@ -475,22 +473,18 @@ def test_words_of_the_language_model_let_text_methods_run_without_clip(
         api.select(photo_file, QUESTION, guidance_text="bert")  # type: ignore[arg-type]
 
 
-def test_a_link_with_a_method_that_cannot_run_here_says_so(
-    tiny_qwen: Any, small_settings: Settings
-) -> None:
-    handlers = Handlers(tiny_qwen, small_settings)
-    (opened,) = handlers.reopen({"query": {"a": "spare", "b": "random", "k": "5"}}, None)  # type: ignore[arg-type]
+def test_a_link_with_a_method_that_cannot_run_here_says_so(of_qwen: Handlers) -> None:
+    (opened,) = of_qwen.reopen({"query": {"a": "spare", "b": "random", "k": "5"}}, None)  # type: ignore[arg-type]
     assert "method_a" not in opened and opened["method_b"] == "random"
     assert "A: SPARE cannot run on this model; the page" in opened["notice"]
 
 
 def test_of_what_was_asked_of_an_earlier_model_only_what_this_one_can_comes_back(
-    tiny_qwen: Any, small_settings: Settings
+    of_qwen: Handlers,
 ) -> None:
-    handlers = Handlers(tiny_qwen, small_settings)
     asked = {"a": "uniform", "q": "Is it red?", "k": "576", "fit": "pad", "positions": "compact"}
     link = {"query": {**asked, "seed": "3", "lost": "1", "model": "built-in@0123"}}
-    (opened,) = handlers.reopen(link, None)  # type: ignore[arg-type]
+    (opened,) = of_qwen.reopen(link, None)  # type: ignore[arg-type]
     notice = opened.pop("notice")
     assert opened == {"method_a": "uniform", "question": "Is it red?", "seed": 3, "image": None}
     assert ">Press Ask to see your comparison with this model.<" in notice
@@ -552,23 +546,19 @@ def test_positions_change_the_answers_alone_and_travel(handlers: Handlers, photo
 
 
 def test_a_model_with_one_kind_of_positions_says_so_of_a_link(
-    tiny_qwen: Any, small_settings: Settings, photo_file: str
+    of_qwen: Handlers, photo_file: str
 ) -> None:
-    handlers = Handlers(tiny_qwen, small_settings)
-    shown = merged(ask(handlers, photo_file, aspect="native", positions="original"))
+    shown = merged(ask(of_qwen, photo_file, aspect="native", positions="original"))
     assert shown["visit"].result.settings.positions == "original"
-    opened = merged(handlers.reopen({"query": {"positions": "compact"}}, shown["visit"]))
+    opened = merged(of_qwen.reopen({"query": {"positions": "compact"}}, shown["visit"]))
     assert "positions" not in opened and "cannot have" in opened["notice"]
 
 
-def test_a_percentage_is_of_the_pictures_own_tokens(
-    tiny_qwen: Any, small_settings: Settings, photo_file: str, tmp_path: Path
-) -> None:
-    handlers = Handlers(tiny_qwen, small_settings)
-    visit = merged(ask(handlers, photo_file, aspect="native"))["visit"]
-    assert (visit.exploration.n, handlers.model.most_tokens) == (6, 60)
-    assert [handlers.marked(mark, visit) for mark in ("50%", "1%", "100%", 8)] == [3, 1, 6, 8]
-    api = Api(tiny_qwen, small_settings)
+def test_a_percentage_is_of_the_pictures_own_tokens(of_qwen: Handlers, photo_file: str) -> None:
+    visit = merged(ask(of_qwen, photo_file, aspect="native"))["visit"]
+    assert (visit.exploration.n, of_qwen.model.most_tokens) == (6, 60)
+    assert [of_qwen.marked(mark, visit) for mark in ("50%", "1%", "100%", 8)] == [3, 1, 6, 8]
+    api = Api(of_qwen.model, of_qwen.settings)
     told = api.compare(photo_file, QUESTION, "spare-reconstruction", "divprune", "50%")
     assert told["settings"]["budget"] == 3
     assert all(len(item["order"]) == 3 for item in told["selections"].values())

@@ -20,7 +20,7 @@ from spare_demo.render.colours import BLUE
 from spare_demo.render.maps import leftover_map
 from spare_demo.render.order import pick_order
 from spare_demo.settings import Settings
-from spare_demo.ui import build, examples, launch_options
+from spare_demo.ui import examples
 from spare_demo.ui.guide import Guide
 from spare_demo.ui.payload import payload
 from spare_demo.ui.visit import Visit
@@ -50,13 +50,11 @@ def settings() -> Settings:
 @pytest.fixture(scope="module")
 def page(large, settings: Settings, browser) -> Iterator[browsing.Visitor]:
     """A visitor on the opened page."""
-    demo = build(large, settings)
-    demo.launch(**launch_options(settings), prevent_thread_lock=True)
-    context = browser.new_context(viewport=browsing.WINDOW)
-    visitor = browsing.Visitor(context.new_page())
-    yield visitor.open(f"http://127.0.0.1:{settings.port}")
-    context.close()
-    demo.close(verbose=False)
+    with serving(large, settings) as served:
+        context = browser.new_context(viewport=browsing.WINDOW)
+        visitor = browsing.Visitor(context.new_page())
+        yield visitor.open(served.url)
+        context.close()
     visitor.check()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from visits import controls, headline_text
+from visits import controls, headline_text, merged
 
 from spare_demo.models import LlavaModel
 from spare_demo.scenes.off_topic import MADE_FOR
@@ -28,9 +28,7 @@ def scene(tmp_path_factory) -> str:
 
 def ask(handlers: Handlers, path: str, question: str) -> tuple[dict, Visit]:
     """All that pressing Ask changes."""
-    shown: dict = {}
-    for step in handlers.ask(**controls(path, question, budget=16)):
-        shown |= step
+    shown = merged(handlers.ask(**controls(path, question, budget=16)))
     return shown, shown["visit"]
 
 

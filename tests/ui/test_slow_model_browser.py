@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import browsing
 import pytest
+from pages import serving
 
 from spare_demo.models import LlavaModel
 from spare_demo.settings import Settings
-from spare_demo.ui import build, launch_options
 
 expect = browsing.expect
 
@@ -22,11 +22,9 @@ def address(
 ) -> Iterator[str]:
     monkeypatch.setattr(tiny_model, "warm_up_seconds", 60.0)
     settings = Settings(device="cpu", port=unused_port, budget=5, max_new_tokens=2)
-    demo = build(tiny_model, settings)
-    assert "answer" not in passes
-    demo.launch(**launch_options(settings), prevent_thread_lock=True)
-    yield f"http://127.0.0.1:{unused_port}"
-    demo.close(verbose=False)
+    with serving(tiny_model, settings) as page:
+        assert "answer" not in passes
+        yield page.url
 
 
 def test_the_first_visitor_asks_and_the_next_finds_it_finished(

@@ -106,12 +106,10 @@ class Departures:
             demo = scope["app"].get_blocks()
             spare_open_pages(demo, lambda session: session in self._open)
             async with repeated(lambda: self.look(demo), LOOK_SECONDS, _FAILURE):
-                await self.app(scope, receive, send)
-            return
+                return await self.app(scope, receive, send)
         session = _lasting_session(scope)
         if not session:
-            await self.app(scope, receive, send)
-            return
+            return await self.app(scope, receive, send)
         self._open[session] += 1
         try:
             await self.app(scope, receive, send)

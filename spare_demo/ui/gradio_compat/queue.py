@@ -98,22 +98,16 @@ def handler_that_ends(runs: Iterable[Dependency]) -> Callable[[gr.Request], Coro
     return end
 
 
-def keep_one_record(demo: gr.Blocks) -> None:
-    """Keep when and for which session an event ran of the last one only.
-
-    Gradio keeps that of 10,000, for a dashboard that the page does not have.
-    """
-    demo._queue.ANALYTICS_MAX_EVENTS = 1
-
-
 def look_less_often(demo: gr.Blocks) -> None:
     """Let the queue look for new events and for progress no more often than every `LOOK_EVERY`
     seconds.
 
     Gradio lets it look a thousand and a hundred times a second, for as long as the page stands.
-    Nobody notices the difference but the processor, of which that takes a part from every pass.
+    Nobody notices the difference but the processor, of which that takes a part from every pass. And
+    it keeps when 10,000 events ran, for a dashboard that the page does not have: here of the last.
     """
     queue = demo._queue
+    queue.ANALYTICS_MAX_EVENTS = 1
     queue.sleep_when_free = max(queue.sleep_when_free, LOOK_EVERY)
     progress = queue.progress_update_sleep_when_free  # on Windows both are longer
     queue.progress_update_sleep_when_free = max(progress, LOOK_EVERY)
@@ -133,27 +127,21 @@ class UnreadRuns:
         Of a visitor who left in the middle of a run Gradio keeps its name, when it has ended too:
         dropped where nothing of the session was going on at the last call, either.
         """
-        at_rest = _sessions_at_rest(self._demo)
+        queue = self._demo._queue
+        events, messages = queue.pending_event_ids_session, queue.pending_messages_per_session
+        # Peeked at: getting a message would take it from whoever comes to read.
+        oldest = {
+            session: id(theirs._queue[0])  # type: ignore[attr-defined]
+            for session, theirs in list(messages.items())
+            if not theirs.empty()
+        }
+        going = {event.session_hash for event in queue.event_ids_to_events.values()}
+        at_rest = {*events, *messages} - oldest.keys() - going
         for session in at_rest & self._at_rest:
-            self._demo._queue.pending_event_ids_session.pop(session, None)
-            self._demo._queue.pending_messages_per_session.pop(session, None)
+            events.pop(session, None)
+            messages.pop(session, None)
         self._at_rest = at_rest
-        oldest = {}
-        for session, messages in list(self._demo._queue.pending_messages_per_session.items()):
-            if not messages.empty():
-                # Peeked at: getting it would take it from whoever comes to read.
-                oldest[session] = id(messages._queue[0])  # type: ignore[attr-defined]
         for session, message in oldest.items():
             if self._unread.get(session) == message:
                 await end_runs(self._demo, session)
         self._unread = oldest
-
-
-def _sessions_at_rest(demo: gr.Blocks) -> set[str]:
-    """The sessions of which nothing waits, runs or is unread."""
-    queue = demo._queue
-    messages = queue.pending_messages_per_session
-    known = {*queue.pending_event_ids_session, *messages}
-    unread = {session for session, theirs in messages.items() if not theirs.empty()}
-    going = {e.session_hash for e in queue.event_ids_to_events.values()}
-    return known - unread - going

@@ -63,15 +63,14 @@ def forget_caller(demo: gr.Blocks, operation: Callable[..., Any]) -> Callable[..
     Gradio keeps a copy of the page for each caller, and programs do not say when they leave. An
     operation that needs no memory of the last call only.
     """
-    forget = forget_session(demo)
 
     @functools.wraps(operation)
     def run(*inputs: Any) -> Any:
         try:
             return operation(*inputs)
         finally:
-            if (request := LocalContext.request.get(None)) is not None:
-                forget(request)
+            if session := current_session():
+                forget_state(demo, session)
 
     return run
 

@@ -27,7 +27,12 @@ SPARE.rove = (row) => {
   new MutationObserver(start).observe(row, {childList: true, subtree: true});
   stopAt(buttons()[0]);
 };
-SPARE.roveAll = () => {
+// Once the page stands. The thumbnails come without a name for those who do not see them.
+SPARE.openPage = (questions) => {
+  document.querySelectorAll('#examples button').forEach((button, i) => {
+    button.setAttribute('aria-label', `Example: ${questions[i]}`);
+    button.title = questions[i];
+  });
   for (const row of document.querySelectorAll('#picture .source-selection, #examples .gallery, #marks, #chips, .scrubber, #further')) {
     SPARE.rove(row);
   }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import shutil
+from pathlib import Path
 from types import SimpleNamespace
 
 import gradio as gr
@@ -99,14 +100,20 @@ def test_a_sweep_calls_the_jobs_of_its_page_then_returns_memory(public, monkeypa
     assert swept == ["this", "memory"]
 
 
+def files_of_each_age(folder: Path, name: str, count: int) -> list[Path]:
+    """Files of a hundred bytes; the last one is the oldest."""
+    files = [folder / name.format(age) for age in range(count)]
+    for age, file in enumerate(files):
+        file.write_bytes(bytes(100))
+        os.utime(file, (1000 - age, 1000 - age))
+    return files
+
+
 def test_the_oldest_files_go_where_there_are_too_many(tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path / "none yet"))
     with gr.Blocks() as demo:
         stage = gr.HTML()
-    files = [tmp_path / f"{age}.bin" for age in range(6)]  # the last one is the oldest
-    for age, file in enumerate(files):
-        file.write_bytes(bytes(100))
-        os.utime(file, (1000 - age, 1000 - age))
+    files = files_of_each_age(tmp_path, "{}.bin", 6)
     shown, gone, old, *new = files[5], files[4], files[3], *files[:3]
     demo.upload_file_set.update(map(str, [old, gone, *new[:2]]))
     stage.temp_files.update(map(str, [shown, new[2]]))
@@ -119,26 +126,15 @@ def test_the_oldest_files_go_where_there_are_too_many(tmp_path, monkeypatch) -> 
     assert [file for file in files if file.exists()] == [shown]
 
 
-def test_uploads_that_broke_off_count_among_the_files(tmp_path, monkeypatch) -> None:
-    """They stay for ten minutes; in these a stranger could fill the disk."""
+@pytest.mark.parametrize(("most", "free"), [(299, 10**9), (10**9, 90)])
+def test_uploads_that_broke_off_count_and_leave_half_of_the_room_of_a_small_disk(
+    tmp_path, monkeypatch, most: int, free: int
+) -> None:
+    """They stay for ten minutes, whole ones for two hours: a stranger could keep the disk full."""
     monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path))
-    files = [tmp_path / f"tmp{age}" for age in range(4)]  # the last one is the oldest
-    for age, file in enumerate(files):
-        file.write_bytes(bytes(100))
-        os.utime(file, (1000 - age, 1000 - age))
-    remove_oldest_files(gr.Blocks(), 299)
-    assert [file.exists() for file in files] == [True, True, False, False]
-
-
-def test_files_leave_half_of_their_room_on_a_small_disk(tmp_path, monkeypatch) -> None:
-    """One stranger's uploads would else keep it full for everybody for two hours."""
-    monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path))
-    monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=90))
-    files = [tmp_path / f"tmp{age}" for age in range(4)]  # the last one is the oldest
-    for age, file in enumerate(files):
-        file.write_bytes(bytes(100))
-        os.utime(file, (1000 - age, 1000 - age))
-    remove_oldest_files(gr.Blocks(), 10**9)
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=free))
+    files = files_of_each_age(tmp_path, "tmp{}", 4)
+    remove_oldest_files(gr.Blocks(), most)
     assert [file.exists() for file in files] == [True, True, False, False]
 
 
