@@ -30,10 +30,8 @@ from spare_demo.settings import Settings
 from spare_demo.ui.errors import fault_sentence
 from spare_demo.ui.guide import Guide
 from spare_demo.ui.plain_data import pack, unpack
-from spare_demo.ui.steps import PageChanges
+from spare_demo.ui.steps import Handler, PageChanges
 from spare_demo.ui.visit import Visit
-
-Event = Callable[..., Iterator[PageChanges]]
 
 START_SECONDS = 20
 """Asked for each event beside its answers: the weights move to the GPU, the picture is encoded."""
@@ -104,7 +102,7 @@ class Step:
 class Here:
     """Events where they are: this process has the model's device."""
 
-    def stream(self, event: Event, keep: Callable[[Visit], None] | None = None) -> Event:
+    def stream(self, event: Handler, keep: Callable[[Visit], None] | None = None) -> Handler:
         """The event itself; keep: what it calls itself with an asked comparison at its end."""
         return event
 
@@ -125,12 +123,12 @@ class BorrowedGpu(Here):
         """
         self._model, self._settings = model, settings
         self._guide = Guide(model, settings)
-        self._events: dict[str, Event] = {}
+        self._events: dict[str, Handler] = {}
         # One function for all events: a process that has the weights on a GPU serves the next.
         self._run_with_gpu = lend(self._run, duration=lambda name, data, seconds: seconds)
         model.detach_device()
 
-    def stream(self, event: Event, keep: Callable[[Visit], None] | None = None) -> Event:
+    def stream(self, event: Handler, keep: Callable[[Visit], None] | None = None) -> Handler:
         """The event, run again from its start with a GPU once it needs one.
 
         Raises, beside what the event raises:

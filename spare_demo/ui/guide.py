@@ -84,12 +84,7 @@ class Guide:
                     self._pictures.popitem(last=False)
         budget = min(request.budget_of(model.most_tokens), view.tokens.n)
         request = dataclasses.replace(
-            request,
-            image=view.photo,
-            question=question,
-            aspect=key[1],
-            budget=budget,
-            positions=positions,
+            request, image=view.photo, aspect=key[1], budget=budget, positions=positions
         )
         exploration = explore_on(self.model, view, request.labelled)
         result = start_result(exploration, request.options(), model.name, model.revision)
@@ -123,14 +118,8 @@ class Guide:
         }
         start = start_result(exploration, settings, before.model, before.revision)
         result = dataclasses.replace(start, answers=answers)
-        return dataclasses.replace(
-            visit,
-            exploration=exploration,
-            request=request,
-            result=result,
-            stopped=False,
-            ran=("select",),
-        )
+        visit = dataclasses.replace(visit, exploration=exploration, request=request, result=result)
+        return dataclasses.replace(visit, stopped=False, ran=("select",))
 
     def answer(self, visit: Visit, budget: int) -> Iterator[Visit]:
         """Answers with all tokens, with A's and with B's, word by word in step.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Generator, Hashable, Iterator, Mapping
+from collections.abc import Generator, Hashable, Iterator, Mapping
 from functools import cached_property, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -29,7 +29,7 @@ from spare_demo.ui.gradio_compat.files import picture_name
 from spare_demo.ui.guide import Guide, methods_by_slot, slider_budget
 from spare_demo.ui.permalink import controls_of_link
 from spare_demo.ui.replies import Replies
-from spare_demo.ui.steps import PageChanges, Steps
+from spare_demo.ui.steps import Handler, PageChanges, Steps
 from spare_demo.ui.studies import Studies
 from spare_demo.ui.visit import OWN, Visit
 
@@ -39,9 +39,7 @@ QUICK = 2.0
 NO_QUESTION = "Type a question, or choose an example."
 
 
-def with_refusals(
-    handler: Callable[..., Iterator[PageChanges]], place: str = "message"
-) -> Callable[..., Iterator[PageChanges]]:
+def with_refusals(handler: Handler, place: str = "message") -> Handler:
     """What goes wrong becomes a sentence in a place on the page; the rest stays as it is."""
 
     def run(*inputs: Any, **controls: Any) -> Iterator[PageChanges]:

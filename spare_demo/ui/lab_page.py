@@ -41,7 +41,7 @@ _CLI = (
 
 def lay_out_lab(lab: Lab) -> SimpleNamespace:
     """Builds the tab inside the current `gr.Tab`; the components of its events, by name."""
-    titles, budgets = lab.methods, lab.budgets
+    titles, budgets = lab.methods, list(lab.budgets)
     names = [(title, name) for name, title in titles.items()]
     chosen = [name for name in METHODS if name in titles]
     middle = min(budgets, key=lambda k: (abs(k - 64), k))
@@ -53,23 +53,13 @@ def lay_out_lab(lab: Lab) -> SimpleNamespace:
                 names, value=chosen, label="Methods", elem_id="lab-methods"
             )
             parts.budgets = gr.CheckboxGroup(
-                list(budgets),
-                value=list(budgets),
-                label="Visual tokens kept",
-                elem_id="lab-budgets",
+                budgets, value=budgets, label="Visual tokens kept", elem_id="lab-budgets"
             )
-            parts.which = gr.Radio(
-                [(words, name) for name, words in SET_WORDS.items()],
-                value="held-out",
-                label="Drawn scenes",
-            )
+            sets = [(words, name) for name, words in SET_WORDS.items()]
+            parts.which = gr.Radio(sets, value="held-out", label="Drawn scenes")
+            most = f"Scenes (up to {lab.most_scenes})"
             with gr.Row():
-                parts.scenes = NumberAsSent(
-                    10,
-                    label=f"Scenes (up to {lab.most_scenes})",
-                    min_width=120,
-                    elem_id="lab-scenes",
-                )
+                parts.scenes = NumberAsSent(10, label=most, min_width=120, elem_id="lab-scenes")
                 parts.seed = NumberAsSent(0, label="Seed of random", min_width=120)
             with gr.Row(elem_id="lab-actions"):
                 parts.run = gr.Button("Run", variant="primary", min_width=80, elem_id="lab-run")
@@ -92,7 +82,7 @@ def lay_out_lab(lab: Lab) -> SimpleNamespace:
     with gr.Row(elem_id="lab-compared"):
         parts.a = gr.Dropdown(names, value=chosen[0], label="A", elem_id="lab-a")
         parts.b = gr.Dropdown(names, value=chosen[-1], label="B", elem_id="lab-b")
-        parts.at = gr.Radio(list(budgets), value=middle, label="Tokens kept", elem_id="lab-at")
+        parts.at = gr.Radio(budgets, value=middle, label="Tokens kept", elem_id="lab-at")
     parts.cases_words = gr.HTML(elem_id="lab-cases-words")
     parts.cases = thumbnails([], "lab-cases")
     return parts

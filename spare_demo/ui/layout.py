@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Any
 
 import gradio as gr
 
@@ -110,11 +111,9 @@ def _lay_out_asked(
         shown["question"], label="Question", lines=1, max_lines=3, elem_id="question"
     )
     drawn = knows_only_scenes(model.name)
+    kind = "of-scenes" if drawn else ""
     parts.chips = gr.HTML(
-        shown["chips"],
-        js_on_load=CHIPS_ON_LOAD,
-        elem_id="chips",
-        elem_classes="of-scenes" if drawn else "",
+        shown["chips"], js_on_load=CHIPS_ON_LOAD, elem_id="chips", elem_classes=kind
     )
     parts.message = gr.HTML(elem_id="message", elem_classes="message-place")
     with gr.Row(elem_id="actions"):
@@ -232,19 +231,12 @@ def _lay_out_answers(parts: SimpleNamespace, shown: PageChanges, gives_answers: 
     parts.answers = gr.HTML(shown["answers"], js_on_load=ANSWERS_ON_LOAD, elem_id="answers")
     parts.notes = gr.HTML(shown["notes"], elem_id="notes")
     with gr.Row(elem_id="further"):
+        studies: dict[str, Any] = {"size": "sm", "visible": gives_answers}
         parts.find_enough = gr.Button(
-            "How few are enough?",
-            size="sm",
-            min_width=150,
-            visible=gives_answers,
-            elem_id="find-enough",
+            "How few are enough?", min_width=150, elem_id="find-enough", **studies
         )
         parts.find_carrier = gr.Button(
-            "Which token carries the answer?",
-            size="sm",
-            min_width=220,
-            visible=gives_answers,
-            elem_id="find-carrier",
+            "Which token carries the answer?", min_width=220, elem_id="find-carrier", **studies
         )
         parts.by_hand = gr.Button("Change by hand", size="sm", min_width=120, elem_id="by-hand")
         parts.keep = gr.Button("Save or cite", size="sm", min_width=110, elem_id="save-or-cite")

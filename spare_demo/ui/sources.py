@@ -25,6 +25,7 @@ from spare_demo.ui.open_visits import OpenVisits
 from spare_demo.ui.visit import SLOTS, Visit
 
 _COLOURS = dict(zip(SLOTS, (BLUE, VERMILION), strict=True))
+_WITH_LAYER = "(visit, budget, token) => [visit, budget, token, SPARE.state.depth]"
 _NONE = (
     "Neither A nor B merges tokens: what the language model gets of them are patches as they are."
 )
@@ -57,13 +58,7 @@ def merged_panel(visit: gr.State, budget: gr.Slider, visits: OpenVisits, gpu: He
         layer = gr.Number(visible=False)  # where the slider over the layers stands
         display = gr.HTML(elem_id="merged-drawn")
     for event in (show.click, token.submit):
-        event(
-            draw,
-            [visit, budget, token, layer],
-            display,
-            js="(visit, budget, token) => [visit, budget, token, SPARE.state.depth]",
-            **QUIET,
-        )
+        event(draw, [visit, budget, token, layer], display, js=_WITH_LAYER, **QUIET)
     return display
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,8 @@ from spare_demo.ui.payload import payload, per_layer_reply
 from spare_demo.ui.visit import SLOTS, Visit
 
 PageChanges = dict[str, Any]
+Handler = Callable[..., Iterator[PageChanges]]
+"""What an event of the page calls: a generator of what changes there, by the name of the part."""
 
 CHANGES = "What changes: the first word's probabilities at each budget (KL to all tokens)"
 LOST = "What is lost: reconstruction error at each budget"

@@ -53,18 +53,14 @@ class Studies:
         """The smallest budget that keeps the unpruned answer, for both methods."""
         results: dict[str, Sufficiency] = {}
         whole, answers = _whole(visit), visit.result.answers
+        longest, positions = self.settings.max_new_tokens, visit.request.positions
         for slot in SLOTS:
             if not visit.exploration.methods[slot].nested:
                 continue
             picks = visit.exploration.full[slot]
+            known = {visit.result.budget: answers[slot]} if slot in answers else {}
             for result in find_sufficient(
-                self.model,
-                visit.exploration.view,
-                picks,
-                whole,
-                self.settings.max_new_tokens,
-                visit.request.positions,
-                {visit.result.budget: answers[slot]} if slot in answers else {},
+                self.model, visit.exploration.view, picks, whole, longest, positions, known
             ):
                 results[slot] = result
                 yield {"enough": studies_html.enough_html(visit, results), "reply": _marks(results)}
@@ -81,8 +77,8 @@ class Studies:
         """
         if not visit.result.language_model:
             raise ValueError(NO_LANGUAGE_MODEL)
-        view, longest = visit.exploration.view, self.settings.max_new_tokens
-        positions = visit.request.positions
+        view, positions = visit.exploration.view, visit.request.positions
+        longest = self.settings.max_new_tokens
         k = read_budget(budget, visit.exploration.n)
         selections = visit.exploration.selections(k)
         results: dict[str, LeaveOneOut] = {}
@@ -166,18 +162,12 @@ class Studies:
     @with_file_refusals
     def film(self, budget: object, visit: Visit) -> Iterator[PageChanges]:
         """The picks of A and B up to the budget as an animated WebP, a file to hand over."""
-        exploration, settings = visit.exploration, self.settings
-        budgets = growing_budgets(read_budget(budget, exploration.n), settings.marks)
-        asked = self.model if _answers_here(visit) else None
+        exploration, longest = visit.exploration, self.settings.max_new_tokens
+        budgets = growing_budgets(read_budget(budget, exploration.n), self.settings.marks)
+        asked, positions = self.model if _answers_here(visit) else None, visit.request.positions
         frames = []
         for frame in film_frames(
-            asked,
-            exploration,
-            visit.canvas,
-            visit.titles,
-            budgets,
-            settings.max_new_tokens,
-            visit.request.positions,
+            asked, exploration, visit.canvas, visit.titles, budgets, longest, positions
         ):
             frames.append(frame.image)
             yield {"reply": to_json("film", done=len(frames), of=len(budgets))}
@@ -186,14 +176,9 @@ class Studies:
     def all_methods(self, budget: object, visit: Visit) -> Iterator[PageChanges]:
         """Every method that can run at the budget: first what it keeps, then its answer."""
         view, model = visit.exploration.view, self.model
-        k = read_budget(budget, view.tokens.n)
-        names, reasons = able_methods(
-            model,
-            view.tokens.n,
-            k,
-            bool(view.question.strip()),
-            visit.request.relevance.guidance_text,
-        )
+        n, by = view.tokens.n, visit.request.relevance.guidance_text
+        k = read_budget(budget, n)
+        names, reasons = able_methods(model, n, k, bool(view.question.strip()), by)
         yield {"many": panels.words_html(f"Choosing tokens with {len(names)} methods …")}
         exploration = explore_on(model, view, choose(names, visit.request.seed), k)
         settings = visit.request.options(budget=k)

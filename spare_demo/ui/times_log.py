@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -20,6 +20,7 @@ from spare_demo.comparison.result import Result
 from spare_demo.models import Answer, View
 from spare_demo.models.generate.passes import DeviceElsewhere
 from spare_demo.ui.gradio_compat.queue import seconds_in_queue
+from spare_demo.ui.steps import Handler
 from spare_demo.ui.visit import Visit
 
 ALL_STAGES = ("encode", "relevance", "select")
@@ -64,9 +65,7 @@ def _log_line(line: dict[str, Any], wait: float | None, start: float) -> None:
     _log.info(json.dumps({**line, "seconds": _rounded(seconds)}))
 
 
-def with_times(
-    handler: Callable[..., Iterator[dict[str, Any]]], event: str, model: str
-) -> Callable[..., Iterator[dict[str, Any]]]:
+def with_times(handler: Handler, event: str, model: str) -> Handler:
     """The handler of an event of the page, its turns logged where `show_times` was called before.
     Inputs by name, `visit` among them."""
     if not _log.isEnabledFor(logging.INFO):

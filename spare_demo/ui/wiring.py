@@ -19,20 +19,14 @@ from spare_demo.ui.handlers import Handlers, with_refusals
 from spare_demo.ui.layout import CONTROLS
 from spare_demo.ui.open_visits import OpenVisits
 from spare_demo.ui.replies import choose_chip
-from spare_demo.ui.steps import PageChanges
+from spare_demo.ui.steps import Handler, PageChanges
 from spare_demo.ui.times_log import with_times
 from spare_demo.ui.viewer import write_comparison, write_file
-
-# Once the page shows what changed.
-_COMPARE = "() => { setTimeout(SPARE.compareInputs) }"
 
 _FOLDS = ("lost_fold", "cost_fold", "kl_fold")
 _AGAIN = " Choose it again to ask: "  # between the questions of an example
 
-_SHOW = "() => ({__type__: 'update', visible: true})"
-_BY_HAND = "() => { SPARE.editByHand() }"
 _FILM_OVER = "() => { SPARE.emit('film-over') }"
-_TELL = "(budget) => { SPARE.showBudget?.(budget) }"
 
 # One turn at the model for each question; the rest queue and see their place.
 ANSWERING: dict[str, Any] = {"concurrency_id": "model", "concurrency_limit": 1}
@@ -40,9 +34,7 @@ ANSWERING: dict[str, Any] = {"concurrency_id": "model", "concurrency_limit": 1}
 _FINDING: dict[str, Any] = {"concurrency_id": "find", "concurrency_limit": 1}
 
 
-def with_visits(
-    handler: Callable[..., Iterator[PageChanges]], find: Callable[[Any], Any]
-) -> Callable[..., Iterator[PageChanges]]:
+def with_visits(handler: Handler, find: Callable[[Any], Any]) -> Handler:
     """The handler with the visits in the place of their keys, by a method of `OpenVisits`."""
 
     def run(*inputs: Any, **controls: Any) -> Iterator[PageChanges]:
@@ -52,9 +44,7 @@ def with_visits(
     return run
 
 
-def with_files(
-    handler: Callable[..., Iterator[PageChanges]], stage: gr.HTML
-) -> Callable[..., Iterator[PageChanges]]:
+def with_files(handler: Handler, stage: gr.HTML) -> Handler:
     """The handler with the comparison on the stage, and what it made to hand over, in files."""
 
     def run(*inputs: Any, **controls: Any) -> Iterator[PageChanges]:
@@ -113,9 +103,7 @@ def wire(
     def of(names: Sequence[str]) -> list[Any]:
         return [getattr(parts, name) for name in names]
 
-    def stream(
-        handler: Callable[..., Iterator[PageChanges]], names: Sequence[str], place: str
-    ) -> Callable:
+    def stream(handler: Handler, names: Sequence[str], place: str) -> Callable:
         """The handler as Gradio calls it for a run that Stop can end; inputs by name."""
         event = gpu.stream(handler, handlers.keep_finished)
         name = getattr(handler, "func", handler).__name__
@@ -133,9 +121,7 @@ def wire(
 
         return run
 
-    def once(
-        handler: Callable[..., Iterator[PageChanges]], also: PageChanges | None = None
-    ) -> Callable:
+    def once(handler: Handler, also: PageChanges | None = None) -> Callable:
         """All that the handler changes, in one go."""
         event = gpu.stream(handler)
 
@@ -224,10 +210,12 @@ def wire(
     for event in (p.method_a.input, p.method_b.input, p.seed.blur, told.then):
         answering(event, handlers.change_methods, others, "always_last")
 
-    p.budget.change(None, p.budget, None, js=_TELL, **QUIET)
+    p.budget.change(None, p.budget, None, js="(budget) => { SPARE.showBudget?.(budget) }", **QUIET)
     # Plotly is larger than all else together, and draws anew at every question.
-    p.lost_fold.expand(None, None, p.curve, js=_SHOW, **QUIET)
-    p.by_hand.click(None, None, None, js=_BY_HAND, **QUIET)
+    p.lost_fold.expand(
+        None, None, p.curve, js="() => ({__type__: 'update', visible: true})", **QUIET
+    )
+    p.by_hand.click(None, None, None, js="() => { SPARE.editByHand() }", **QUIET)
     p.keep.click(None, None, None, js="() => { SPARE.unfold('keep') }", **QUIET)
     studies = handlers.studies
     answering(p.find_enough.click, studies.enough, ["visit"], place="enough", curve=False)
@@ -271,9 +259,9 @@ def wire(
     checking = moving | {"concurrency_limit": 2}  # a picture is large while it is looked at
     p.image.input(once(handlers.check_upload), p.image, p.message, **checking)
     p.image.input(None, None, p.chips, js="() => ''", **QUIET)  # a visitor's picture has none
-    # Not `input`, which a Textbox leaves out for what is pasted or deleted.
+    # Not `input`, which a Textbox leaves out for what is pasted or deleted. Once the page shows it.
     for event in (p.image.change, p.question.change):
-        event(None, None, None, js=_COMPARE, **QUIET)
+        event(None, None, None, js="() => { setTimeout(SPARE.compareInputs) }", **QUIET)
     # Two steps, so that no word of the run comes after what Stop shows.
     ended = p.stop.click(handler_that_ends(running), None, None, queue=False, **QUIET)
     stop = once(handlers.stop, buttons("ask", running=False))

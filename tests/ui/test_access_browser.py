@@ -96,9 +96,7 @@ def test_a_title_says_whether_its_part_is_folded_away(reader) -> None:
     expect(title).to_have_attribute("aria-expanded", "false")
 
 
-def test_the_system_s_colours_leave_buttons_slider_and_choices_to_be_seen(
-    open_window, served
-) -> None:
+def test_the_systems_colours_leave_buttons_slider_and_choices_in_sight(open_window, served) -> None:
     visitor = open_window(served.url, forced_colors="active")
     buttons = visitor.find(":is(#actions, #marks, #further) button:visible")
     borders = buttons.evaluate_all(

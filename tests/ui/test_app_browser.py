@@ -179,9 +179,7 @@ def test_old_results_dim_while_another_question_or_picture_is_on_the_page(
     reader.expect_answers(576, 64, 64)
 
 
-def test_typing_while_an_answer_is_written_dims_it_until_asked(
-    visitor, served, monkeypatch
-) -> None:
+def test_typing_while_an_answer_is_written_dims_it_till_asked(visitor, served, monkeypatch) -> None:
     real = served.model.stream_together
     words = threading.Event()
 
@@ -266,9 +264,7 @@ def endless(view: object, selections: dict[str, object], *_: object) -> Iterator
         time.sleep(0.02)
 
 
-def test_who_waits_is_told_their_place_and_stop_keeps_the_words(
-    visitor, served, monkeypatch
-) -> None:
+def test_who_waits_is_told_the_place_and_stop_keeps_the_words(visitor, served, monkeypatch) -> None:
     real = served.model.stream_together
     monkeypatch.setattr(served.model, "stream_together", endless)
     visitor.ask("Will this ever end?")
@@ -295,9 +291,7 @@ def test_who_waits_is_told_their_place_and_stop_keeps_the_words(
     visitor.expect_answers(576, 64, 64)
 
 
-def test_stop_ends_a_run_whose_request_the_server_has_not_answered(
-    visitor, served, monkeypatch
-) -> None:
+def test_stop_ends_a_run_that_the_server_has_not_answered_yet(visitor, served, monkeypatch) -> None:
     real = served.model.stream_together
     monkeypatch.setattr(served.model, "stream_together", endless)
     question, held = "Will this ever end?", []

@@ -16,9 +16,7 @@ pytestmark = [*browsing.MARKS, pytest.mark.long]
 BUDGET, OTHER = 32, 64  # marks below the slider
 
 
-def test_the_token_that_carries_the_answer_is_shown_and_removed(
-    visitor, opened: Visit, served
-) -> None:
+def test_the_token_carrying_the_answer_is_shown_and_removed(visitor, opened: Visit, served) -> None:
     page, model, view = visitor.page, served.model, opened.exploration.view
     label = visitor.find(".layers label:has([value=carrier])")
     expect(label).to_be_hidden()

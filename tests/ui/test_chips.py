@@ -44,9 +44,7 @@ def test_a_scene_is_drawn_again_from_its_seed_with_the_same_questions(tmp_path) 
     assert sample.scene == sets.scene_of("page", 7)
 
 
-def test_a_question_is_offered_with_the_article_that_people_write(
-    handlers: Handlers, tmp_path
-) -> None:
+def test_a_question_is_offered_with_the_article_people_write(handlers: Handlers, tmp_path) -> None:
     scene = draw_scene("page", 30, tmp_path)
     assert scene.answers["Is there an orange arrow?"] == "no"
     for asked in ("Is there an orange arrow?", "is there a orange arrow"):

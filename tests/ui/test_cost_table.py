@@ -52,9 +52,7 @@ def test_stages_stand_in_the_order_of_the_run(visit: Visit) -> None:
     assert f"Select, A and B: all {n} picks at once" in html
 
 
-def test_each_selection_has_its_own_time_where_methods_run_apart(
-    guide: Guide, photo_file: str
-) -> None:
+def test_each_selection_has_its_time_where_methods_run_apart(guide: Guide, photo_file: str) -> None:
     visit = answered(guide, page_request(photo_file, "What is it?", "visionzip", "fastv"), 12)
     seconds = visit.exploration.seconds_to_select("A", 12)
     assert seconds is not None and seconds > 0

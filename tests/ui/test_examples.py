@@ -58,9 +58,7 @@ def test_photos_are_of_several_shapes_and_ask_different_things() -> None:
     assert sum(Path(photo.path).stat().st_size for photo in PHOTOS) < 1_000_000
 
 
-def test_a_photo_chosen_again_brings_its_other_question_and_the_true_answer(
-    handlers: Handlers,
-) -> None:
+def test_a_photo_chosen_again_brings_its_other_question_and_its_truth(handlers: Handlers) -> None:
     photo = handlers.offered[1]
     first, second = photo.answers
     other = handlers.offered[0].question
@@ -106,9 +104,7 @@ def test_old_scenes_leave_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert Path(made[-1]).exists()
 
 
-def test_missing_examples_are_said_in_a_sentence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_examples_are_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(examples, "FOLDER", tmp_path)
     for text in (None, "[{", '[{"picture": "gone.png", "question": "?", "answer": "!"}]'):
         if text is not None:

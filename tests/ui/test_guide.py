@@ -42,9 +42,7 @@ def test_another_question_does_not_encode_the_picture_again(guide, passes, photo
     assert not np.allclose(second.exploration.view.relevance, first.exploration.view.relevance)
 
 
-def test_another_method_or_budget_does_not_encode_the_picture_again(
-    guide, passes, photo_file
-) -> None:
+def test_another_method_or_budget_encodes_the_picture_no_more(guide, passes, photo_file) -> None:
     visit = guide.look(page_request(photo_file, QUESTION))
     visit = guide.change_methods(visit, methods_by_slot("spare", "uniform", 0), 0)
     guide.look(page_request(photo_file, QUESTION, "random"), visit)
@@ -91,9 +89,7 @@ def test_asking_again_at_the_same_budget_runs_nothing(guide, passes, photo_file)
     assert again.result.answers == visit.result.answers
 
 
-def test_another_budget_asks_both_methods_again_but_not_all_tokens(
-    guide, passes, photo_file
-) -> None:
+def test_another_budget_asks_both_methods_again_not_all_tokens(guide, passes, photo_file) -> None:
     visit = answered(guide, guide.look(page_request(photo_file, QUESTION)))
     again = answered(guide, visit, budget=7)
     assert passes.answers() == 5

@@ -156,9 +156,7 @@ def test_what_nobody_foresaw_is_a_sentence_too_and_goes_to_the_log(
     assert error in caplog.text
 
 
-def test_a_breakdown_while_answering_leaves_what_was_shown(
-    handlers, photo_file, monkeypatch
-) -> None:
+def test_a_breakdown_in_mid_answer_leaves_what_was_shown(handlers, photo_file, monkeypatch) -> None:
     def break_down(view: object, selections: dict, *_: object) -> Iterator[dict[str, str]]:
         yield dict.fromkeys(selections, "a word ")
         raise RuntimeError("gone")
@@ -279,9 +277,7 @@ def test_a_menu_that_was_only_passed_changes_nothing(handlers, finished, passes)
     assert list(handlers.change_methods("spare", "uniform", 0, 5, finished))
 
 
-def test_another_seed_is_that_of_the_comparison_where_no_method_draws(
-    handlers, finished, passes
-) -> None:
+def test_another_seed_is_the_comparisons_where_no_method_draws(handlers, finished, passes) -> None:
     shown = merged(handlers.change_methods("spare", "cdpruner", 7, 5, finished))
     assert shown["visit"].request.seed == 7
     assert not passes
@@ -479,9 +475,7 @@ def test_a_link_with_a_method_that_cannot_run_here_says_so(of_qwen: Handlers) ->
     assert "A: SPARE cannot run on this model; the page" in opened["notice"]
 
 
-def test_of_what_was_asked_of_an_earlier_model_only_what_this_one_can_comes_back(
-    of_qwen: Handlers,
-) -> None:
+def test_what_an_earlier_model_was_asked_comes_back_where_this_one_can(of_qwen: Handlers) -> None:
     asked = {"a": "uniform", "q": "Is it red?", "k": "576", "fit": "pad", "positions": "compact"}
     link = {"query": {**asked, "seed": "3", "lost": "1", "model": "built-in@0123"}}
     (opened,) = of_qwen.reopen(link, None)  # type: ignore[arg-type]

@@ -165,9 +165,7 @@ def test_the_table_of_skills_is_html_with_its_numbers(lab: Lab, named: Bench) ->
         ({"seed": -1}, "seed"),
     ],
 )
-def test_what_cannot_be_measured_is_a_sentence(
-    lab: Lab, changes: dict[str, Any], says: str
-) -> None:
+def test_what_cannot_be_measured_is_refused(lab: Lab, changes: dict[str, Any], says: str) -> None:
     asked = {"methods": ["random"], "budgets": [4], "scenes": 1, "which": "held-out", "seed": 0}
     with pytest.raises(ValueError, match=says):
         list(lab.measure(**(asked | changes)))

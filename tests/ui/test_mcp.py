@@ -217,9 +217,7 @@ def test_one_call_too_many_is_refused_in_a_sentence(
         assert "event: complete" in ended.text
 
 
-def test_without_the_package_a_sentence_says_what_to_install(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_without_the_package_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(operations, "find_spec", lambda name: None)
     with pytest.raises(ValueError, match=r"pip install 'gradio\[mcp\]'"):
         operations.check_mcp()

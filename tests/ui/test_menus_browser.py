@@ -15,9 +15,7 @@ expect = browsing.expect
 pytestmark = browsing.MARKS
 
 
-def test_what_cannot_run_is_listed_with_the_reason_and_not_chosen(
-    open_window, lacking: str
-) -> None:
+def test_what_cannot_run_is_listed_with_a_reason_and_not_chosen(open_window, lacking: str) -> None:
     page = open_window(lacking).page
     menu = page.locator("#method-a input")
     expect(menu).to_have_value(PRUNERS["spare-reconstruction"].title)

@@ -345,9 +345,7 @@ def upcoming(tiny_model: Any, folder: Path) -> tuple[ModelSwitch, list[str]]:
     return switch, said
 
 
-def test_a_model_that_is_on_its_way_follows_by_itself(
-    tiny_folder: Path, tiny_next_folder: Path
-) -> None:
+def test_a_model_on_its_way_follows_by_itself(tiny_folder: Path, tiny_next_folder: Path) -> None:
     switch, said = upcoming(load_model(str(tiny_folder), "cpu"), tiny_next_folder)
     assert said[-1] == "It is loaded. The page reopens with it."
     model, settings = switch.wait_for_next()
@@ -355,9 +353,7 @@ def test_a_model_that_is_on_its_way_follows_by_itself(
     assert switch.model.closed and not model.closed and switch.upcoming == ""
 
 
-def test_a_model_that_is_not_to_be_had_leaves_the_one_that_answers(
-    tiny_model: Any, tmp_path: Path
-) -> None:
+def test_a_model_not_to_be_had_leaves_the_one_that_answers(tiny_model: Any, tmp_path: Path) -> None:
     switch, said = upcoming(tiny_model, tmp_path)
     assert said[-1].startswith(f"{tiny_model.title} stays: ") and switch.upcoming == ""
     assert not tiny_model.closed
@@ -385,9 +381,7 @@ def program(start: Start, tiny_folder: Path) -> str:
 
 
 @pytest.mark.browser
-def test_the_model_is_changed_from_the_page(
-    browser: Any, program: str, tiny_next_folder: Path
-) -> None:
+def test_the_page_changes_the_model(browser: Any, program: str, tiny_next_folder: Path) -> None:
     from browsing import PATIENCE, Visitor, expect
 
     expect.set_options(timeout=PATIENCE)

@@ -102,9 +102,7 @@ def test_words_of_a_library_are_not_shown(caplog: pytest.LogCaptureFixture) -> N
     assert record.getMessage().endswith("ValueError: 'not enough values to unpack'\n")
 
 
-def test_what_a_visitor_sent_is_logged_short_and_on_one_line(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_what_a_visitor_sent_is_logged_short_on_one_line(caplog: pytest.LogCaptureFixture) -> None:
     try:
         try:
             raise KeyError("inside")

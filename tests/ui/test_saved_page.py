@@ -45,9 +45,7 @@ def test_a_detailed_picture_is_compressed_until_it_fits(tiny_model: LlavaModel) 
     assert 500_000 < len(saved_page(result).encode()) < 1_000_000
 
 
-def test_markup_in_a_question_or_a_label_stays_text(
-    tiny_model: LlavaModel, photo: Image.Image
-) -> None:
+def test_markup_in_question_or_label_stays_text(tiny_model: LlavaModel, photo: Image.Image) -> None:
     methods = {"<b>mine</b></script>": PRUNERS["spare"], "other": PRUNERS["cdpruner"]}
     page = saved_page(compare(tiny_model, photo, MARKUP, methods, budget=5, max_new_tokens=3))
     assert "<img src=x" not in page and "<b>mine" not in page

@@ -127,9 +127,7 @@ def test_the_slider_is_all_the_browser_s_own(saved: Path) -> None:
     assert thumbs and all(".slider_input_container input" in line for line in thumbs)
 
 
-def test_the_answers_are_called_old_beside_a_budget_that_the_browser_put_back(
-    saved: Path, browser
-) -> None:
+def test_answers_are_called_old_beside_a_budget_the_browser_put_back(saved: Path, browser) -> None:
     page = browser.new_page()
     page.goto(saved.as_uri())
     page.locator("#tokens").fill("200")
@@ -150,9 +148,7 @@ def test_the_answers_are_called_old_beside_a_budget_that_the_browser_put_back(
         pytest.param(390, "light", marks=pytest.mark.long),
     ],
 )
-def test_axe_finds_nothing_on_a_saved_page(
-    saved: Path, open_page: Open, theme: str, width: int
-) -> None:
+def test_axe_passes_a_saved_page(saved: Path, open_page: Open, theme: str, width: int) -> None:
     axe = pytest.importorskip("axe_playwright_python", reason="axe-playwright-python is missing")
     size = {"width": width, "height": 844}
     page = open_page(saved, viewport=size, color_scheme=theme, reduced_motion="reduce")

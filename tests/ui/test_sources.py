@@ -35,9 +35,7 @@ def test_one_token_shows_what_went_into_it(visit: Visit) -> None:
     ("budget", "token", "sentence"),
     [(99, 0, "from 1 to 16"), (8, 9, "Choose one from 1 to 8"), (8, -1, "Choose one from 1 to 8")],
 )
-def test_what_cannot_be_shown_is_refused(
-    visit: Visit, budget: int, token: int, sentence: str
-) -> None:
+def test_what_cannot_be_shown_is_said(visit: Visit, budget: int, token: int, sentence: str) -> None:
     html = merged_html(visit, budget, token)
     assert sentence in html and 'role="alert"' in html
 

@@ -264,9 +264,7 @@ def test_a_phone_zooms_by_two_fingers_alone(phone) -> None:
     ("width", "grid", "part", "column"),
     [(768, "#story", "#asked", 0), (390, "#actions", "#find-disagreement", 2)],
 )
-def test_no_part_is_wider_than_its_column(
-    phone, width: int, grid: str, part: str, column: int
-) -> None:
+def test_no_part_outgrows_its_column(phone, width: int, grid: str, part: str, column: int) -> None:
     phone.page.set_viewport_size({"width": width, "height": 1024})
     least = phone.find(part).evaluate(
         "part => parseFloat(part.style.minWidth.slice('min('.length))"
@@ -369,9 +367,7 @@ def test_a_tapped_patch_is_explained_beside_its_picture(phone) -> None:
 
 
 @pytest.mark.parametrize(("width", "height"), [(844, 390), (1024, 768)])
-def test_a_patch_tapped_on_a_wider_screen_is_explained_in_sight(
-    phone, width: int, height: int
-) -> None:
+def test_a_patch_tapped_on_a_wide_screen_is_told_in_sight(phone, width: int, height: int) -> None:
     phone.page.set_viewport_size({"width": width, "height": height})
     sheet = phone.find("#reason")
     expect(sheet).to_be_hidden()

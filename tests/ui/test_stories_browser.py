@@ -165,9 +165,7 @@ def test_a_story_puts_the_methods_that_it_compares_into_the_menus(visitor) -> No
     expect(visitor.find("#does-b")).to_contain_text("Greedy diversity of directions")
 
 
-def test_a_story_that_a_picture_cannot_tell_says_so_and_offers_the_next(
-    visitor, wide_picture
-) -> None:
+def test_a_story_a_picture_cannot_tell_says_so_and_offers_the_next(visitor, wide_picture) -> None:
     visitor.upload(wide_picture)
     visitor.ask("Where is the square?")
     visitor.expect_answers(576, 64, 64)

@@ -70,9 +70,7 @@ def test_a_question_is_one_line_with_its_stages(ask, lines: Lines, photo_file: s
     assert seconds["total"] > seconds["encode"] + sum(seconds["prefill"].values())
 
 
-def test_only_what_ran_in_a_turn_has_a_time(
-    handlers: Handlers, ask, lines: Lines, photo_file: str
-) -> None:
+def test_only_what_ran_has_a_time(handlers: Handlers, ask, lines: Lines, photo_file: str) -> None:
     visit = ask(photo_file, QUESTION)
     ask(photo_file, "Is it red?", visit)
     model = handlers.model.name

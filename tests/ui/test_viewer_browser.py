@@ -66,9 +66,7 @@ def test_the_browser_draws_what_python_draws(reader, opened: Visit) -> None:
         assert apart(reader.picture(), reference) < allowed, (budget, layer)
 
 
-def test_a_browser_that_gives_noise_for_pixels_draws_the_same(
-    newcomer, served, opened: Visit
-) -> None:
+def test_a_browser_giving_noise_for_pixels_draws_the_same(newcomer, served, opened: Visit) -> None:
     newcomer.page.add_init_script("""
         CanvasRenderingContext2D.prototype.getImageData = (x, y, width, height) => new ImageData(
             Uint8ClampedArray.from({length: 4 * width * height}, (_, i) => 7919 * i), width);""")
@@ -373,9 +371,7 @@ def test_a_set_is_drawn_and_asked_with_in_one_place_on_every_screen(visitor) -> 
         visitor.choose("pane", "")
 
 
-def test_a_set_begins_with_a_class_of_the_difference_a_rectangle_or_a_list(
-    visitor, opened: Visit
-) -> None:
+def test_a_set_begins_with_a_class_of_difference_rectangle_or_list(visitor, opened: Visit) -> None:
     chosen = opened.exploration.selections(64)
     a, b = (set(chosen[slot].order.tolist()) for slot in "AB")
     count = visitor.find(".edit .count")

@@ -61,9 +61,7 @@ def lent(log: Path) -> int:
     return len(re.findall(r"LENDER /schedule", log.read_text()))
 
 
-def test_a_gpu_is_borrowed_for_the_answers_that_the_model_gives(
-    space: tuple[str, Any, Path],
-) -> None:
+def test_a_gpu_is_borrowed_for_the_answers_the_model_gives(space: tuple[str, Any, Path]) -> None:
     address, _, log = space
     assert lent(log) == 0  # nor was there a warm-up or an opening
     client, model = Client(address, verbose=False), load_model("built-in", device="cpu")

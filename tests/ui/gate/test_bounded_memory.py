@@ -49,9 +49,7 @@ def test_sessions_of_whoever_names_one_are_bounded(public) -> None:
         assert "visitor" in sessions  # whose page is open
 
 
-def test_results_that_nobody_reads_are_dropped_and_those_being_read_are_not(
-    public, photo_file
-) -> None:
+def test_results_nobody_reads_are_dropped_and_those_being_read_are_not(public, photo_file) -> None:
     queue, unread = public.demo._queue, UnreadRuns(public.demo)
     image = public.picture(photo_file)
     data = {"data": [image, QUESTION, "spare", 5, 0]}

@@ -81,9 +81,7 @@ def test_a_run_that_is_not_there_is_a_sentence(public, photo_file: str, door: st
     assert httpx.get(public.api(f"{door}/select/{event}"), timeout=60).status_code == 404
 
 
-def test_the_stream_of_a_stranger_session_ends_in_order(
-    public, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_stranger_sessions_stream_ends_in_order(public, caplog: pytest.LogCaptureFixture) -> None:
     """The page takes `session_not_found` as its sign to begin anew."""
     answer = httpx.get(public.api("queue/data?session_hash=nobody"), timeout=60)
     assert '"session_not_found":true' in answer.text  # and no broken connection
