@@ -260,12 +260,8 @@ class Handlers:
 
     def ask_own(self, own: str | None, visit: Visit) -> Iterator[PageChanges]:
         """Answer from a set made by hand, and compare with the unpruned answer."""
-        try:
-            selection = read_pick_list(own or "[]", OWN)
-            selection.check(visit.exploration.n)
-        except ValueError as error:
-            yield {"own_answer": panels.message_html(str(error))}
-            return
+        selection = read_pick_list(own or "[]", OWN)
+        selection.check(visit.exploration.n)
         whole, view = visit.result.answers.get(UNPRUNED), visit.exploration.view
         kept, text, positions = len(selection), "", visit.request.positions
         pieces = self.model.stream(

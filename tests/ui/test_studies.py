@@ -40,7 +40,7 @@ def test_an_own_set_of_all_tokens_changes_nothing(handlers, visit) -> None:
 )  # fmt: skip
 def test_a_set_that_cannot_be_is_a_sentence(handlers, passes, visit, picks, sentence) -> None:
     passes.clear()
-    (step,) = with_refusals(handlers.ask_own)(picks, visit)
+    (step,) = with_refusals(handlers.ask_own, "own_answer")(picks, visit)
     assert sentence in step["own_answer"] and "<b>" not in step["own_answer"]
     assert passes == []
 
