@@ -41,7 +41,7 @@ def merged_panel(visit: gr.State, budget: gr.Slider, visits: OpenVisits, gpu: He
 
     def draw(key: Any, *places: Any) -> str:
         try:
-            return html(visits.get(key), *places)
+            return html(visits.get(key), *places, int(budget.maximum))
         except ValueError as error:  # it was put away
             return panels.message_html(str(error))
 
@@ -62,17 +62,25 @@ def merged_panel(visit: gr.State, budget: gr.Slider, visits: OpenVisits, gpu: He
     return display
 
 
-def merged_html(visit: Visit, budget: Any, token: float | None, layer: float | None = None) -> str:
+def merged_html(
+    visit: Visit,
+    budget: Any,
+    token: float | None,
+    layer: float | None = None,
+    most: int | None = None,
+) -> str:
     """The figures of the slots that merge; a sentence where none does or the token is none.
 
     token: 0 or None for all merged tokens, else its place from 1 in the language model's order; of
         a method inside the language model its place among the merged ones.
-    layer: of the language model, from 0; None for the last one.
+    layer: of the language model, from 0; None for the last one. most: the slider's end, where a
+        picture with fewer tokens keeps them all; None for the picture's own number.
     """
     try:
         if token is not None and not math.isfinite(token):
             raise ValueError("Type the token's number: 0 for all of them, or from 1 on.")
-        selections = visit.exploration.selections(read_budget(budget, visit.exploration.n))
+        n = visit.exploration.n
+        selections = visit.exploration.selections(min(read_budget(budget, most or n), n))
         figures = []
         for slot, colour in _COLOURS.items():
             label, selection = visit.titles[slot], selections.get(slot)

@@ -17,7 +17,7 @@ from spare_demo.analysis.growth import growing_budgets
 from spare_demo.analysis.leave_one_out import LeaveOneOut, leave_one_out
 from spare_demo.analysis.min_budget import Sufficiency, find_sufficient
 from spare_demo.comparison.pipeline import add_first_kl, answer_steps, start_result
-from spare_demo.comparison.request import UNPRUNED, able_methods, choose, read_budget
+from spare_demo.comparison.request import UNPRUNED, able_methods, choose
 from spare_demo.comparison.selections import explore
 from spare_demo.models import Answer, Model
 from spare_demo.models.generate.decoder_inputs import NO_LANGUAGE_MODEL
@@ -29,7 +29,7 @@ from spare_demo.results.drawings import kl_curve
 from spare_demo.results.film import film_frames
 from spare_demo.settings import Settings
 from spare_demo.ui import panels, studies_html
-from spare_demo.ui.guide import explore_on
+from spare_demo.ui.guide import explore_on, slider_budget
 from spare_demo.ui.payload import identity
 from spare_demo.ui.steps import PageChanges, kl_title
 from spare_demo.ui.visit import SLOTS, Visit
@@ -79,7 +79,7 @@ class Studies:
             raise ValueError(NO_LANGUAGE_MODEL)
         view, positions = visit.exploration.view, visit.request.positions
         longest = self.settings.max_new_tokens
-        k = read_budget(budget, visit.exploration.n)
+        k = slider_budget(self.model, budget, visit)
         selections = visit.exploration.selections(k)
         results: dict[str, LeaveOneOut] = {}
         refused = {slot: _NO_SET for slot in SLOTS if slot not in selections}
@@ -103,7 +103,7 @@ class Studies:
 
     def measure(self, budget: object, visit: Visit) -> Iterator[PageChanges]:
         """KL of the first token to the unpruned model against k, for A, B and random picks."""
-        k = read_budget(budget, visit.exploration.n)
+        k = slider_budget(self.model, budget, visit)
         positions = visit.request.positions
         for curves in kl_curves(self.model, visit.exploration, _whole(visit), k, positions):
             if curves.done < 1 and len(curves.budgets) < 2:
@@ -130,7 +130,7 @@ class Studies:
         question, request = self.settings.check_question(other), visit.request
         if not question or not request.question:
             raise ValueError("Two questions are compared. Ask one above and type the other here.")
-        k, first = read_budget(budget, visit.exploration.n), visit.exploration
+        k, first = slider_budget(self.model, budget, visit), visit.exploration
         picture = first.view.picture
         view = self.model.ask(picture, question, request.relevance, request.together)
         second = explore(view, first.methods)
@@ -163,7 +163,7 @@ class Studies:
     def film(self, budget: object, visit: Visit) -> Iterator[PageChanges]:
         """The picks of A and B up to the budget as an animated WebP, a file to hand over."""
         exploration, longest = visit.exploration, self.settings.max_new_tokens
-        budgets = growing_budgets(read_budget(budget, exploration.n), self.settings.marks)
+        budgets = growing_budgets(slider_budget(self.model, budget, visit), self.settings.marks)
         asked, positions = self.model if _answers_here(visit) else None, visit.request.positions
         frames = []
         for frame in film_frames(
@@ -177,7 +177,7 @@ class Studies:
         """Every method that can run at the budget: first what it keeps, then its answer."""
         view, model = visit.exploration.view, self.model
         n, by = view.tokens.n, visit.request.relevance.guidance_text
-        k = read_budget(budget, n)
+        k = slider_budget(model, budget, visit)
         names, reasons = able_methods(model, n, k, bool(view.question.strip()), by)
         yield {"many": panels.words_html(f"Choosing tokens with {len(names)} methods …")}
         exploration = explore_on(model, view, choose(names, visit.request.seed), k)

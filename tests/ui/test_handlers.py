@@ -425,6 +425,14 @@ def test_a_picture_with_fewer_tokens_than_the_slider_keeps_all(
     for event in (handlers.redraw, handlers.settle):
         moved = merged(with_refusals(event)(handlers.model.most_tokens, visit))
         assert moved.get("budget_message", "") == ""
+    studies, most = handlers.studies, handlers.model.most_tokens
+    assert f"with {n} tokens" in merged(studies.measure(most, visit))["kl_fold"]["label"]
+    assert f"at a budget of {n}." in merged(studies.all_methods(most, visit))["many"]
+    assert merged(studies.second("Red?", most, visit))["second"]
+    assert (
+        merged(studies.carrier(most, visit))["carrier"]
+        and merged(studies.film(most, visit))["file"]
+    )
 
 
 @pytest.fixture

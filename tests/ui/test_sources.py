@@ -24,6 +24,8 @@ def test_what_merges_is_drawn_at_the_budget(visit: Visit) -> None:
     assert html.count("<figure>") == html.count("data:image/png;base64,") == 1
     assert "A VisionZip merged 16 tokens into 8: 6 as they are, 1 with others mixed in" in html
     assert "into 4" in merged_html(visit, 4.0, None)
+    # On the slider of a model whose other pictures have more tokens.
+    assert merged_html(visit, 60, 0, None, 64) == merged_html(visit, 16, 0)
 
 
 def test_one_token_shows_what_went_into_it(visit: Visit) -> None:
