@@ -52,10 +52,7 @@ def with_refusals(handler: Handler, place: str = "message") -> Handler:
 
 
 class Handlers:
-    """They hold the model and the settings, and nothing of any visitor.
-
-    Each event is a generator of what changes on the page, by the name of the part.
-    """
+    """They hold the model and the settings, and nothing of any visitor."""
 
     def __init__(self, model: Model, settings: Settings) -> None:
         self.model, self.settings = model, settings

@@ -1,7 +1,4 @@
-"""The Lab's steps: a measuring run that can be watched, stopped and looked into.
-
-What each changes on its tab, by the name of the part.
-"""
+"""The Lab's steps: a measuring run that can be watched, stopped and looked into."""
 
 from __future__ import annotations
 
@@ -143,16 +140,13 @@ class Lab:
         sheets = itertools.islice(draw_sheets(which, 10**6), bench.scenes)
         for sheet in sheets:
             try:
-                (results_of_scene,) = run(self.model, [sheet], experiment)
+                (results,) = run(self.model, [sheet], experiment)
             except (OutOfMemory, ModelUnloadedError) as error:  # what was found stays
                 yield self.finished(bench) | {"message": panels.message_html(str(error))}
                 return
-            bench = replace(
-                bench,
-                rows=(*bench.rows, *results_of_scene.rows),
-                sheets=(*bench.sheets, sheet),
-                seconds=time.monotonic() - start_time,
-            )
+            rows, done = (*bench.rows, *results.rows), (*bench.sheets, sheet)
+            seconds = time.monotonic() - start_time
+            bench = replace(bench, rows=rows, sheets=done, seconds=seconds)
             figure = figures.accuracy(bench.summary())
             yield {
                 "bench": bench,
@@ -215,15 +209,14 @@ class Lab:
                     f"budget of at least {bench.experiment.least[label]}. Choose a larger one."
                 )
                 return [], [], sentence
+        rows = _rows_of(bench, a, k)
         pairs = [
             (one, other)
-            for one, other in zip(_rows_of(bench, a, k), _rows_of(bench, b, k), strict=True)
+            for one, other in zip(rows, _rows_of(bench, b, k), strict=True)
             if one.right and not other.right
         ]
         names = f"{title_of(a)} is right and {title_of(b)} is wrong"
-        sentence = (
-            f"{names} on {len(pairs)} of {len(_rows_of(bench, a, k))} questions at {words(k)}."
-        )
+        sentence = f"{names} on {len(pairs)} of {len(rows)} questions at {words(k)}."
         if pairs:
             more = f" The first {_CASES} are shown." if len(pairs) > _CASES else ""
             sentence += f"{more} Choose one to open it in the comparison."

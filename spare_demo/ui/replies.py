@@ -30,7 +30,7 @@ from spare_demo.ui.wire import (
 
 
 class Replies:
-    """Generators of one change, by the name of the part, as the handlers are."""
+    """Handlers of one change each."""
 
     def __init__(self, model: Model, steps: Steps) -> None:
         self._model, self._steps = model, steps

@@ -51,11 +51,8 @@ def saved_page(result: Result) -> str:
     or without all its answers.
     """
     note = ""
-    if len(result.methods) > len(SLOTS):
-        note = (
-            f"{len(result.methods)} methods were compared: this page shows the first "
-            f"{len(SLOTS)} of them."
-        )
+    if (count := len(result.methods)) > len(SLOTS):
+        note = f"{count} methods were compared: this page shows the first {len(SLOTS)} of them."
     return save_visit(visit_of(result), note)
 
 

@@ -1,7 +1,4 @@
-"""Measurements beyond one comparison; each runs the model again.
-
-Generators of what changes on the page, by the name of the part, as the handlers are.
-"""
+"""Measurements beyond one comparison; each runs the model again."""
 
 from __future__ import annotations
 
