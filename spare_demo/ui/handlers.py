@@ -260,10 +260,9 @@ class Handlers:
         selection = read_pick_list(own or "[]", OWN)
         selection.check(visit.exploration.n)
         whole, view = visit.result.answers.get(UNPRUNED), visit.exploration.view
-        kept, text, positions = len(selection), "", visit.request.positions
-        pieces = self.model.stream(
-            view, selection, self.settings.max_new_tokens, positions=positions
-        )
+        longest, positions = self.settings.max_new_tokens, visit.request.positions
+        kept, text = len(selection), ""
+        pieces = self.model.stream(view, selection, longest, positions=positions)
         while True:
             yield {"own_answer": own_html(text, kept, None, whole, None, visit.truth)}
             try:
@@ -271,9 +270,7 @@ class Handlers:
             except StopIteration as end:
                 answer = end.value
                 break
-        moved = None
-        if whole:
-            moved = measure_change(self.model, view, selection, whole, positions)
+        moved = measure_change(self.model, view, selection, whole, positions) if whole else None
         yield {
             "own_answer": own_html(answer.text, kept, answer, whole, moved, visit.truth),
             "visit": dataclasses.replace(visit, own=(selection, answer)),

@@ -302,10 +302,10 @@ def _table_html(table: Table) -> str:
 
 
 def _read_scenes(value: object, most: int) -> int:
-    whole = type(value) is int or (isinstance(value, float) and value.is_integer())
-    if not whole or not 1 <= int(value) <= most:  # type: ignore[call-overload]
+    number = int(value) if isinstance(value, float) and value.is_integer() else value
+    if type(number) is not int or not 1 <= number <= most:
         raise ValueError(f"The number of scenes must be a whole number from 1 to {most}.")
-    return int(value)  # type: ignore[call-overload]
+    return number
 
 
 def _read_choice(value: object, offered: Sequence[Budget]) -> Budget:

@@ -127,10 +127,8 @@ def test_answers_are_read_out_once_all_that_can_be_are_there(visit) -> None:
 
 @pytest.mark.parametrize(("ended", "words"), [("end", None), ("length", "cut at")])
 def test_how_an_answer_ended_is_said(visit, ended: str, words: str | None) -> None:
-    answers = {
-        **visit.result.answers,
-        "A": dataclasses.replace(visit.result.answers["A"], ended=ended),
-    }
+    answer = dataclasses.replace(visit.result.answers["A"], ended=ended)
+    answers = visit.result.answers | {"A": answer}
     card = cards(answers_html(with_result(visit, answers=answers), 5))[1]
     assert (words in card) if words else ("cut at" not in card and "stopped" not in card)
 
@@ -138,10 +136,7 @@ def test_how_an_answer_ended_is_said(visit, ended: str, words: str | None) -> No
 def test_nothing_that_was_said_becomes_markup(visit) -> None:
     writing = with_result(said(visit, unpruned=EVIL), partial_text={"B": EVIL})
     answers = {label: writing.result.answers[label] for label in ("unpruned", "A")}
-    pieces = [
-        answers_html(with_result(writing, answers=answers), 5),
-        own_html(EVIL, 5, None, None, None),
-    ]
-    for html in pieces:
+    shown = answers_html(with_result(writing, answers=answers), 5)
+    for html in (shown, own_html(EVIL, 5, None, None, None)):
         assert "<script" not in html
         assert "&lt;script&gt;" in html

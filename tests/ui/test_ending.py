@@ -19,15 +19,10 @@ from visits import QUESTION
 def _run_the_lab(url: str) -> Iterator[str]:
     """Presses Run on the Lab's tab, and yields the stream's lines."""
     config = httpx.get(f"{url}/config").json()
-    button = next(
-        part["id"] for part in config["components"] if part["props"].get("elem_id") == "lab-run"
-    )
-    begun = next(
-        event["id"] for event in config["dependencies"] if [button, "click"] in event["targets"]
-    )
-    number = next(
-        event["id"] for event in config["dependencies"] if event["trigger_after"] == begun
-    )
+    parts, events = config["components"], config["dependencies"]
+    button = next(part["id"] for part in parts if part["props"].get("elem_id") == "lab-run")
+    begun = next(event["id"] for event in events if [button, "click"] in event["targets"])
+    number = next(event["id"] for event in events if event["trigger_after"] == begun)
     data = [["spare", "uniform"], [16, 64], 200, "held-out", 0]
     body = {"fn_index": number, "data": data, "session_hash": "lab"}
     httpx.post(f"{url}/gradio_api/queue/join", json=body).raise_for_status()
@@ -40,10 +35,8 @@ def _ask(url: str, photo_file: str) -> list[Any]:
     """Twenty comparisons one after the other, of which the first is done."""
     from gradio_client import Client, handle_file
 
-    client = Client(url, verbose=False)
-    jobs = [
-        client.submit(handle_file(photo_file), QUESTION, api_name="/compare") for _ in range(20)
-    ]
+    client, picture = Client(url, verbose=False), handle_file(photo_file)
+    jobs = [client.submit(picture, QUESTION, api_name="/compare") for _ in range(20)]
     jobs[0].result(PATIENCE)
     return jobs
 

@@ -255,10 +255,8 @@ def test_a_slider_at_rest_asks_again(handlers, finished, passes) -> None:
 
 
 def test_a_slow_model_is_not_asked_by_the_slider(handlers, finished, passes) -> None:
-    slow = {
-        name: dataclasses.replace(a, decode_seconds=9.0)
-        for name, a in finished.result.answers.items()
-    }
+    answers = finished.result.answers
+    slow = {name: dataclasses.replace(answers[name], decode_seconds=9.0) for name in answers}
     shown = merged(handlers.settle(9, with_result(finished, answers=slow)))
     assert passes == []
     assert "Answers are for budget 5" in shown["answers"]

@@ -127,9 +127,8 @@ def test_in_the_middle_of_an_answer_the_words_so_far_stay(
     full: Full, handlers: Handlers, photo_file: str
 ) -> None:
     with full.at("language_model", after=4):  # three prefills, and one word of one answer
-        steps = list(
-            with_refusals(handlers.ask)(**controls(photo_file, QUESTION, method_b="uniform"))
-        )
+        asked = controls(photo_file, QUESTION, method_b="uniform")
+        steps = list(with_refusals(handlers.ask)(**asked))
     assert any(any(step["visit"].result.partial_text.values()) for step in steps if "visit" in step)
     assert SENTENCE in steps[-1]["message"]
 

@@ -84,9 +84,8 @@ def test_a_method_that_needs_text_gives_way_to_its_text_free_form() -> None:
     assert able("random", lacking(set())) == "random"
     with pytest.raises(ValueError, match="no method 'sparse'"):
         able("sparse", lacking(set()))
-    assert (
-        able("anti-relevance", lacking(set())) == "anti-relevance"
-    )  # the page says why it cannot run
+    # The page says why it cannot run.
+    assert able("anti-relevance", lacking(set())) == "anti-relevance"
 
 
 def test_what_the_controls_send_is_the_menus_value() -> None:
