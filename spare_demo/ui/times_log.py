@@ -47,22 +47,19 @@ def logged_turn(event: str, model: str) -> Iterator[dict[str, Any]]:
     is "finished", "refused" where an exception ended the turn, or "left" where nobody reads on.
     """
     line: dict[str, Any] = {"event": event, "model": model, "end": "finished", "seconds": {}}
-    wait, start = seconds_in_queue(), time.perf_counter()
+    wait, start, ends_here = seconds_in_queue(), time.perf_counter(), True
     try:
         yield line
-    except DeviceElsewhere:  # the turn begins again where the device is, and is logged there
-        raise
     except BaseException as error:
+        # Else the turn begins again where the device is, and is logged there.
+        ends_here = not isinstance(error, DeviceElsewhere)
         line["end"] = "left" if isinstance(error, GeneratorExit) else "refused"
-        _log_line(line, wait, start)
         raise
-    _log_line(line, wait, start)
-
-
-def _log_line(line: dict[str, Any], wait: float | None, start: float) -> None:
-    total = time.perf_counter() - start
-    seconds = {"wait": wait, **line.pop("seconds"), "total": total}
-    _log.info(json.dumps({**line, "seconds": _rounded(seconds)}))
+    finally:
+        if ends_here:
+            total = time.perf_counter() - start
+            seconds = {"wait": wait, **line.pop("seconds"), "total": total}
+            _log.info(json.dumps({**line, "seconds": _rounded(seconds)}))
 
 
 def with_times(handler: Handler, event: str, model: str) -> Handler:
