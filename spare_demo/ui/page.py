@@ -154,9 +154,7 @@ def _bare_opening(handlers: Handlers) -> PageChanges:
     empty = ("headline", "chips", "notes", "truth", "answers", "curve_words", "cost", "rank")
     return {
         **dict.fromkeys(empty, ""),
-        "visit": None,  # whoever presses something is asked to press Ask
-        "stage": None,
-        "curve": None,
+        **dict.fromkeys(("visit", "stage", "curve")),  # who presses something is told to press Ask
         "lost_fold": {"label": LOST},
         "cost_fold": {"label": COSTS},
         "example": handlers.offered.index(opening.example),

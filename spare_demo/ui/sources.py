@@ -63,18 +63,14 @@ def merged_panel(visit: gr.State, budget: gr.Slider, visits: OpenVisits, gpu: He
 
 
 def merged_html(
-    visit: Visit,
-    budget: Any,
-    token: float | None,
-    layer: float | None = None,
-    most: int | None = None,
+    visit: Visit, budget: Any, token: float | None, layer: float | None = None, most: int = 0
 ) -> str:
     """The figures of the slots that merge; a sentence where none does or the token is none.
 
     token: 0 or None for all merged tokens, else its place from 1 in the language model's order; of
         a method inside the language model its place among the merged ones.
     layer: of the language model, from 0; None for the last one. most: the slider's end, where a
-        picture with fewer tokens keeps them all; None for the picture's own number.
+        picture with fewer tokens keeps them all; 0 for the picture's own number.
     """
     try:
         if token is not None and not math.isfinite(token):

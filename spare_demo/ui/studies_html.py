@@ -94,12 +94,10 @@ def two_questions_html(visit: Visit, question: str, second: Result) -> str:
     visit: of the first question, finished. second: the result of the second one, `question`.
     """
     names = {UNPRUNED: "All tokens", **visit.titles}
+    both = ((visit.request.question, visit.result.answers), (question, second.answers))
     rows = [
         (asked, *(answers[label].text if label in answers else "–" for label in names))
-        for asked, answers in (
-            (visit.request.question, visit.result.answers),
-            (question, second.answers),
-        )
+        for asked, answers in both
     ]
     table = html_table(("Question", *names.values()), rows)
     return scroll_html("Answers to both questions", table)
