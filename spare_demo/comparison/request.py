@@ -130,9 +130,7 @@ class Request(RequestOptions):
 
 
 def choose(
-    pruners: MethodsArgument,
-    seed: int = 0,
-    changes: Changes | None = None,
+    pruners: MethodsArgument, seed: int = 0, changes: Changes | None = None
 ) -> LabelledMethods:
     """Names or ready-made methods and sets -> what to compare, by label.
 

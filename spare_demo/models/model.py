@@ -150,10 +150,7 @@ class Model(Resident):
         """The most visual tokens a picture can have with a checkpoint of this config."""
 
     def look(
-        self,
-        image: Source,
-        aspect: Aspect | None = None,
-        concurrent: ConcurrentPass | None = None,
+        self, image: Source, aspect: Aspect | None = None, concurrent: ConcurrentPass | None = None
     ) -> Picture:
         """One vision pass: all that a picture gives, whatever will be asked about it.
 

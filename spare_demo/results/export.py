@@ -22,10 +22,7 @@ from spare_demo.results.references import references
 
 
 def write_files(
-    result: Result,
-    folder: Path,
-    panels: Collection[str] = USUAL,
-    text: str | None = None,
+    result: Result, folder: Path, panels: Collection[str] = USUAL, text: str | None = None
 ) -> list[str]:
     """Write everything into `folder`, which is made if need be.
 

@@ -20,10 +20,7 @@ class LlavaModel(ClipModel):
     """`LlavaForConditionalGeneration`, looked into between tower and decoder."""
 
     hf_class = "LlavaForConditionalGeneration"
-    aspects: ClassVar = {
-        "pad": "padded to a square, as LLaVA-1.5",
-        "crop": "its central square",
-    }
+    aspects: ClassVar = {"pad": "padded to a square, as LLaVA-1.5", "crop": "its central square"}
 
     def __init__(self, hf: Any, processor: Any, text_tower: TextTower | None, **words: Any):
         super().__init__(hf, processor, text_tower, **words)

@@ -14,13 +14,7 @@ import torch
 from torch import Tensor
 
 from spare_demo.models.base import Answer, View
-from spare_demo.models.generate.batch import (
-    Prompt,
-    Score,
-    ShortAnswer,
-    decode_batch,
-    score_batch,
-)
+from spare_demo.models.generate.batch import Prompt, Score, ShortAnswer, decode_batch, score_batch
 from spare_demo.models.generate.captured_prefill import BUCKET, CapturedPrefill
 from spare_demo.models.generate.decoder_inputs import DecoderInputs
 from spare_demo.models.generate.decoding import AnswerRun

@@ -68,11 +68,7 @@ class Score:
 
 
 def decode_batch(
-    hf: Any,
-    tokenizer: Any,
-    passes: Passes,
-    prompts: Sequence[Prompt],
-    max_new_tokens: int,
+    hf: Any, tokenizer: Any, passes: Passes, prompts: Sequence[Prompt], max_new_tokens: int
 ) -> list[ShortAnswer]:
     """Answer every prompt greedily.
 
@@ -106,11 +102,7 @@ def score_batch(
 
 
 def _in_batches(
-    hf: Any,
-    passes: Passes,
-    prompts: Sequence[Prompt],
-    new: int,
-    work: Callable[[_Batch], list[T]],
+    hf: Any, passes: Passes, prompts: Sequence[Prompt], new: int, work: Callable[[_Batch], list[T]]
 ) -> list[T]:
     """What the work gives for each prompt, `new` tokens longer in the end."""
     lengths = [

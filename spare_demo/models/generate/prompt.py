@@ -47,9 +47,7 @@ def build_prompt(processor: Any, question: str, n: int, system: str = "none") ->
         )
     elif tokenizer.chat_template:
         prompt = tokenizer.apply_chat_template(
-            [{"role": "user", "content": content}],
-            add_generation_prompt=True,
-            tokenize=False,
+            [{"role": "user", "content": content}], add_generation_prompt=True, tokenize=False
         )
     else:
         prompt = f"USER: {content} ASSISTANT:"

@@ -100,10 +100,7 @@ def kept_rows(picture: Encoding, selection: Selection | None) -> Rows:
     before = torch.searchsorted(tokens.cummax(dim=0).values, breaks)  # rows before each newline
     order = torch.cat([torch.arange(count), before - 0.5]).argsort(stable=True)
     places = torch.cat(
-        [
-            tokens + torch.bucketize(tokens, breaks, right=True),
-            breaks + torch.arange(len(breaks)),
-        ]
+        [tokens + torch.bucketize(tokens, breaks, right=True), breaks + torch.arange(len(breaks))]
     )
     lines = picture.newline.to(values).expand(len(breaks), -1)
     values = torch.cat([values, lines])[order.to(values.device)]

@@ -191,11 +191,7 @@ def published_config(name: str) -> Any:
 
 def _qwen(sizes: dict[str, Any]) -> Qwen2_5_VLConfig:
     """Published flat: the text model's sizes stand beside vision_config."""
-    vision = {
-        "hidden_size": 1280,
-        "out_hidden_size": sizes["hidden_size"],
-        "tokens_per_second": 2,
-    }
+    vision = {"hidden_size": 1280, "out_hidden_size": sizes["hidden_size"], "tokens_per_second": 2}
     text: dict[str, Any] = {
         "max_position_embeddings": 128_000,
         "rope_scaling": {"type": "mrope", "mrope_section": [16, 24, 24]},

@@ -27,10 +27,7 @@ SAME = (
 
 
 def answer(
-    model: Model,
-    view: View,
-    picks: Sequence[list[int] | None],
-    longest: int,
+    model: Model, view: View, picks: Sequence[list[int] | None], longest: int
 ) -> list[Answer]:
     """The answers; what was said of each on the way must lead to it."""
     asked = {str(i): p and Selection(p) for i, p in enumerate(picks)}
@@ -286,10 +283,7 @@ def test_on_cuda_every_new_length_runs_once_untimed(
 
 
 def test_a_captured_prefill_runs_a_new_length_untimed_too(
-    tiny_model: LlavaModel,
-    view: View,
-    prefills: list[int],
-    monkeypatch: pytest.MonkeyPatch,
+    tiny_model: LlavaModel, view: View, prefills: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     eager = answer_all(tiny_model, view, KEPT, 4)
     monkeypatch.setattr(tiny_model, "_captured", CapturedPrefill(tiny_model.hf))

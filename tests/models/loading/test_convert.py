@@ -24,10 +24,7 @@ def clip(quick_gelu: bool = True, **vision: Any) -> open_clip.CLIP:
 
 @pytest.mark.parametrize(
     ("quick_gelu", "vision", "activation"),
-    [
-        (True, {}, "quick_gelu"),
-        (False, {"mlp_ratio": 3.0}, "gelu"),
-    ],
+    [(True, {}, "quick_gelu"), (False, {"mlp_ratio": 3.0}, "gelu")],
 )
 def test_every_layer_agrees(quick_gelu: bool, vision: dict[str, Any], activation: str) -> None:
     model = clip(quick_gelu, **vision)

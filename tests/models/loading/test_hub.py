@@ -341,9 +341,7 @@ def test_the_vision_side_alone_keeps_the_same_tokens(
 ) -> None:
     monkeypatch.setattr(text_side, "vision_is_openai_clip", lambda vision: True)
     monkeypatch.setattr(
-        TextTower,
-        "from_open_clip",
-        lambda *_: TextTower.from_folder(served.repositories[CLIP]),
+        TextTower, "from_open_clip", lambda *_: TextTower.from_folder(served.repositories[CLIP])
     )
     sent = moved(served, lambda: load_model(TINY, "cpu", language_model=False))
     weights = sum(p.stat().st_size for p in served.repositories[TINY].glob("*.safetensors"))

@@ -207,11 +207,7 @@ def test_an_apple_gpus_memory_is_what_is_counted(big: Any, monkeypatch: pytest.M
     ],
 )
 def test_a_processor_without_bfloat16_and_fbgemm_computes_in_float32_or_not_at_all(
-    big: Any,
-    monkeypatch: pytest.MonkeyPatch,
-    free: int,
-    slowness: float,
-    dtype: torch.dtype | None,
+    big: Any, monkeypatch: pytest.MonkeyPatch, free: int, slowness: float, dtype: torch.dtype | None
 ) -> None:
     monkeypatch.setattr(module, "free_bytes", lambda device: free * 10**9)
     for part in (module, number_format):

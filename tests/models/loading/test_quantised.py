@@ -85,9 +85,7 @@ def test_a_comparison_prunes_it(
     assert not [record for record in caplog.records if "cast" in record.message]
 
 
-def test_the_memory_told_before_loading_is_what_it_takes(
-    quantised: tuple[Model, str, int],
-) -> None:
+def test_the_memory_told_before_loading_is_what_it_takes(quantised: tuple[Model, str, int]) -> None:
     """To the scales, of which a narrow layer has more for each weight."""
     model, kind, bits = quantised
     told = count_weights(model.hf.config, FAMILIES[kind]).bytes(model.dtype, bits)

@@ -126,20 +126,8 @@ def test_holds_no_image_transformer(tower: TextTower, reference: Any) -> None:
 TINY_OPENAI: dict[str, Any] = {
     "embed_dim": 12,
     "quick_gelu": True,
-    "vision_cfg": {
-        "image_size": 28,
-        "patch_size": 14,
-        "width": 16,
-        "layers": 1,
-        "head_width": 8,
-    },
-    "text_cfg": {
-        "context_length": 77,
-        "vocab_size": 49408,
-        "width": 16,
-        "heads": 2,
-        "layers": 2,
-    },
+    "vision_cfg": {"image_size": 28, "patch_size": 14, "width": 16, "layers": 1, "head_width": 8},
+    "text_cfg": {"context_length": 77, "vocab_size": 49408, "width": 16, "heads": 2, "layers": 2},
 }
 
 
