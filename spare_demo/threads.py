@@ -1,4 +1,4 @@
-"""Work on a thread that ends with it, and waiting that a signal ends.
+"""Work on a thread that ends with it, waiting that a signal ends, and results made once for all.
 
 Each thread that computes gets helpers from OpenMP that live as long as it does. Once there are more
 of them than processors, they sleep where they would have spun, and on a CPU everything takes up to
@@ -10,7 +10,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, wait
-from typing import TypeVar
+from functools import wraps
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
@@ -42,3 +43,19 @@ def wait_interruptibly(event: threading.Event) -> None:
     """
     while not event.wait(_LOOK):
         pass
+
+
+def memoize(compute: Callable[..., T]) -> Callable[..., T]:
+    """The function with what it gave before, per arguments; two threads do not compute twice."""
+    results: dict[Any, T] = {}
+    lock = threading.Lock()
+
+    @wraps(compute)
+    def recall(*arguments: Any, **named: Any) -> T:
+        key = (arguments, tuple(sorted(named.items())))
+        with lock:
+            if key not in results:
+                results[key] = compute(*arguments, **named)
+            return results[key]
+
+    return recall

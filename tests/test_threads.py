@@ -14,7 +14,7 @@ from ports import free_port
 
 from spare_demo.cli.main import main
 from spare_demo.settings import Settings
-from spare_demo.threads import on_own_thread, wait_interruptibly
+from spare_demo.threads import memoize, on_own_thread, wait_interruptibly
 from spare_demo.ui import serve
 
 
@@ -79,3 +79,15 @@ def test_the_main_thread_of_a_server_makes_no_page(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(sys.modules["spare_demo.ui.serve"], "build", say_where)
     with pytest.raises(ValueError, match="own"):
         serve(None, Settings(public=True))
+
+
+def test_remembered_tells_arguments_apart() -> None:
+    calls: list[tuple[int, bool]] = []
+
+    def double(x: int, twice: bool = False) -> int:
+        calls.append((x, twice))
+        return 2 * x * (1 + twice)
+
+    recall = memoize(double)
+    assert [recall(1), recall(2), recall(1), recall(1, twice=True)] == [2, 4, 2, 4]
+    assert calls == [(1, False), (2, False), (1, True)]

@@ -225,7 +225,7 @@ class Answer:
         decode_seconds: all later passes together, without waiting for other visitors' passes.
         kv_cache_bytes: occupied entries right after the prefill, read from the cache itself.
         allocated_bytes: what its keys and values took on the device when decoding began, with room
-            for the answer (joined_cache.py) and the copy that a captured prefill keeps. 0 where
+            for the answer (together.py) and the copy that a captured prefill keeps. 0 where
             that is not known.
         kept_per_layer: visual tokens in each layer of the language model, read from the cache.
         ended: "end" the model closed its answer, "length" it reached the limit.

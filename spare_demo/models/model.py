@@ -19,7 +19,6 @@ from torch import Tensor
 from spare_demo.images.geometry import Aspect
 from spare_demo.images.load import Source, open_local_picture
 from spare_demo.models.base import Encoding, LongQuestion, ModelError, Picture, PictureInputs, View
-from spare_demo.models.families.clip_tower import memoize
 from spare_demo.models.generate import layerwise
 from spare_demo.models.generate.passes import ConcurrentPass, Passes, plain_tensor
 from spare_demo.models.generate.prompt import build_prompt, knows_image_token
@@ -28,6 +27,7 @@ from spare_demo.models.loading.text_tower import TextEmbedding, TextTower
 from spare_demo.models.resident import Resident
 from spare_demo.pruners.base import MISSING_REASONS, Method
 from spare_demo.relevance import GuidanceText, RelevanceOptions, patch_embeddings
+from spare_demo.threads import memoize
 from spare_demo.tokens import VisualTokens
 
 TextPass = Callable[[], TextEmbedding]

@@ -14,8 +14,8 @@ import gradio as gr
 
 from spare_demo.models import ModelError
 from spare_demo.models.loading.catalogue import TINY_LLAVA
+from spare_demo.models.loading.machine import Offer
 from spare_demo.models.loading.memory import BITS, Room, size_words
-from spare_demo.models.loading.offers import Offer
 from spare_demo.table import html_table
 from spare_demo.ui import panels
 from spare_demo.ui.events import QUIET

@@ -19,8 +19,8 @@ from spare_demo.models import CATALOGUE, Model, ModelError, load_model
 from spare_demo.models.loading.catalogue import AUTO, BUILT_IN, Entry
 from spare_demo.models.loading.hub import Progress, no_progress
 from spare_demo.models.loading.load import plain_name
+from spare_demo.models.loading.machine import Offer, offers
 from spare_demo.models.loading.memory import Fit
-from spare_demo.models.loading.offers import Offer, offers
 from spare_demo.pruners import PRUNERS
 from spare_demo.pruners.options import read_method
 from spare_demo.settings import Settings

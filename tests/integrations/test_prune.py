@@ -23,9 +23,9 @@ from transformers import (
 from spare_demo import PRUNERS, Selection, compare, load_model, prune
 from spare_demo.integrations.prune import PrunedInputs
 from spare_demo.models import Model, TextTower
-from spare_demo.models.families.clip_tower import memoize
-from spare_demo.models.loading.text_side import read_text_side
+from spare_demo.models.loading import text_tower
 from spare_demo.relevance import RelevanceOptions
+from spare_demo.threads import memoize
 
 ROOT = Path(__file__).parents[2]
 FAMILIES = ("tiny", "tiny_next", "tiny_qwen")
@@ -254,9 +254,8 @@ def test_the_text_side_is_read_when_a_method_needs_it_and_once(
         return from_folder(folder)
 
     monkeypatch.setattr(TextTower, "from_folder", spy)
-    monkeypatch.setattr(
-        "spare_demo.models.loading.text_side.shared_text_side", memoize(read_text_side)
-    )
+    anew = memoize(text_tower.shared_text_side.__wrapped__)
+    monkeypatch.setattr(text_tower, "shared_text_side", anew)
     inputs = llava.inputs([noise((90, 60))], ["Which word?"])
     for method, question in (("divprune", "Which word?"), ("spare", None), ("spare", " ")):
         llava.prune(inputs, method=method, budget=3, question=question)

@@ -25,7 +25,7 @@ from spare_demo.models.loading import checkpoint
 from spare_demo.models.loading.catalogue import CATALOGUE, OPENAI_CLIP, STORED, published_config
 from spare_demo.models.loading.memory import TEXT_SIDE, Fit, count_weights, needed_bytes
 from spare_demo.models.loading.number_format import suited_format, uniform
-from spare_demo.models.loading.text_side import vision_is_openai_clip
+from spare_demo.models.loading.text_tower import vision_is_openai_clip
 
 QUESTION = "What colour is the circle?"
 

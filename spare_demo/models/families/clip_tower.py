@@ -9,17 +9,15 @@ all takes every query against every key, view by view.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from spare_demo.models.generate.passes import Passes, plain_tensor
 from spare_demo.pruners.blocks import block_place
-
-T = TypeVar("T")
+from spare_demo.threads import memoize
 
 BLOCKS = (-1, -2, 6, 9)
 """The blocks that methods read: below 0 from the end, above 0 from the start of one of 24."""
@@ -67,7 +65,7 @@ def clip_reads(
     def project(rows: Tensor) -> Tensor:
         """(m, w) -> (m, d) in float32: a difference of half-precision rows would be rounding."""
         weights = projector.state_dict()
-        if not weights:  # packed (loading/narrow_weights.py), and computing in float32 anyway
+        if not weights:  # packed (loading/packed_weights.py), and computing in float32 anyway
             return run(lambda: projector(rows.detach().float()))
         if not all(value.is_floating_point() for value in weights.values()):  # quantised
             rows = rows.detach().to(device, dtype)
@@ -139,18 +137,3 @@ def clip_reads(
         "class_queries": remember(class_queries),
         "tower_blocks": len(tower.encoder.layers),
     }
-
-
-def memoize(compute: Callable[..., T]) -> Callable[..., T]:
-    """The function with what it gave before, per arguments; two threads do not compute twice."""
-    results: dict[Any, T] = {}
-    lock = threading.Lock()
-
-    def recall(*arguments: Any, **named: Any) -> T:
-        key = (arguments, tuple(sorted(named.items())))
-        with lock:
-            if key not in results:
-                results[key] = compute(*arguments, **named)
-            return results[key]
-
-    return recall

@@ -21,8 +21,7 @@ from spare_demo.models.base import ModelError
 from spare_demo.models.families import FAMILIES, supported_classes
 from spare_demo.models.loading import hub, hub_tensors
 from spare_demo.models.loading.memory import TAKE_LESS, Fit, Room, find_room, without_language_model
-from spare_demo.models.loading.narrow_weights import widen_arithmetic
-from spare_demo.models.loading.packed_weights import pack_bfloat16
+from spare_demo.models.loading.packed_weights import pack_bfloat16, widen_arithmetic
 from spare_demo.models.loading.text_tower import TextTower
 from spare_demo.models.model import Model
 

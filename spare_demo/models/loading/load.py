@@ -29,11 +29,10 @@ from spare_demo.models.loading.catalogue import (
     Entry,
 )
 from spare_demo.models.loading.checkpoint import open_checkpoint, read_checkpoint
-from spare_demo.models.loading.choice import choose, this_machine, too_small
 from spare_demo.models.loading.hub import Progress, no_progress
+from spare_demo.models.loading.machine import choose, this_machine, too_small
 from spare_demo.models.loading.memory import BITS, TAKE_LESS, Fit, free_bytes
-from spare_demo.models.loading.text_side import text_side_of
-from spare_demo.models.loading.text_tower import TextTower
+from spare_demo.models.loading.text_tower import TextTower, text_side_of
 from spare_demo.models.model import Model
 
 _NVIDIA_DRIVERS = ("/proc/driver/nvidia/version", "/usr/lib/wsl/lib/nvidia-smi")

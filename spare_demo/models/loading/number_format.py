@@ -1,7 +1,7 @@
 """The number formats of a model: of its weights in memory, and of what is computed with them.
 
 A large model's weights take two bytes each. An x86 processor that is slow in bfloat16 computes in
-float32 with them (`narrow_weights`); any other that is takes float32 for both.
+float32 with them (`packed_weights`); any other that is takes float32 for both.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from functools import cache
 
 import torch
 
-from spare_demo.models.loading.narrow_weights import can_pack
+from spare_demo.models.loading.packed_weights import can_pack
 
 LARGE = 100_000_000
 """Parameters; below that, single precision is no burden."""

@@ -30,7 +30,9 @@ from torch import Tensor, nn
 
 from spare_demo.models.base import ModelError
 from spare_demo.models.loading import hub, hub_tensors
+from spare_demo.models.loading.catalogue import OPENAI_CLIP
 from spare_demo.relevance import TextPieces
+from spare_demo.threads import memoize
 
 CONFIG_FILE = "open_clip_config.json"
 WEIGHTS_FILE = "open_clip_model.safetensors"
@@ -264,3 +266,39 @@ class TextTower(nn.Module):
 def _is_read(name: str) -> bool:
     """Whether relevance needs a tensor: the image transformer's are never read."""
     return name.startswith(("visual.ln_post.", "visual.proj")) or not name.startswith("visual.")
+
+
+def text_side_of(source: Path | str, config: Any) -> Path | tuple[str, str] | None:
+    """Where the text side lies of a checkpoint that the table does not know; None if unknown.
+
+    A local folder's own `clip/`, for `TextTower.from_folder`; or, where the tower has the sizes of
+    the one that LLaVA was made with, that one's names for `TextTower.from_open_clip`.
+    """
+    if isinstance(source, Path) and (source / "clip").is_dir():
+        return source / "clip"
+    return OPENAI_CLIP if vision_is_openai_clip(config.vision_config) else None
+
+
+def vision_is_openai_clip(vision: Any) -> bool:
+    """Whether a vision config has the sizes of CLIP ViT-L/14-336, LLaVA-1.5's tower."""
+    if vision.model_type != "clip_vision_model":
+        return False
+    sizes = (vision.hidden_size, vision.num_hidden_layers, vision.image_size, vision.patch_size)
+    return bool(sizes == (1024, 24, 336, 14))
+
+
+@memoize
+def shared_text_side(side: Path | tuple[str, str], device: torch.device) -> TextTower:
+    """A text side that `text_side_of` names, read once for each device; raises ModelError."""
+    if isinstance(side, Path):
+        return TextTower.from_folder(side).to(device)
+    return TextTower.from_open_clip(*side).to(device)
+
+
+def text_side_of_model(hf: Any) -> TextTower | None:
+    """The same of the checkpoint that a stock model was read from; None where none is known, as of
+    a model that was made of its config."""
+    name = hf.name_or_path
+    local = bool(name) and Path(name).is_dir()
+    side = text_side_of(Path(name).resolve() if local else name, hf.config)
+    return None if side is None else shared_text_side(side, hf.device)

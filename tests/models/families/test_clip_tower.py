@@ -10,7 +10,7 @@ from PIL import Image
 from transformers import CLIPVisionModel
 
 from spare_demo.models import LlavaModel, Picture
-from spare_demo.models.families.clip_tower import CLIP_READS, block_inputs, clip_reads, memoize
+from spare_demo.models.families.clip_tower import CLIP_READS, block_inputs, clip_reads
 from spare_demo.models.generate.passes import Passes
 from spare_demo.tokens import VisualTokens
 
@@ -190,15 +190,3 @@ def test_the_sentence_is_cut_where_clip_cuts_it(tiny_model: LlavaModel, photo: I
     assert len(ids) > 77 and sentence is not None
     torch.testing.assert_close(sentence(), expected[0])
     assert tiny_model.encode(photo, "").tokens.clip_sentence is None
-
-
-def test_remembered_tells_arguments_apart() -> None:
-    calls: list[tuple[int, bool]] = []
-
-    def double(x: int, twice: bool = False) -> int:
-        calls.append((x, twice))
-        return 2 * x * (1 + twice)
-
-    recall = memoize(double)
-    assert [recall(1), recall(2), recall(1), recall(1, twice=True)] == [2, 4, 2, 4]
-    assert calls == [(1, False), (2, False), (1, True)]

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from spare_demo import PRUNERS, Selection
 from spare_demo.models import Answer, Model, View
-from spare_demo.models.generate.joined_cache import JoinedCache
+from spare_demo.models.generate.together import JoinedCache
 
 QUESTION = "What colour is the circle?"
 FAMILIES = ("tiny_model", "tiny_next")

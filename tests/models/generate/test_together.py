@@ -14,8 +14,8 @@ from spare_demo.models import Answer, LlavaModel, Model, View
 from spare_demo.models.families.qwen import QwenModel
 from spare_demo.models.generate import padded_cache as padded_module
 from spare_demo.models.generate.captured_prefill import CapturedPrefill
-from spare_demo.models.generate.joined_cache import JoinedCache
 from spare_demo.models.generate.passes import OutOfMemory, Passes
+from spare_demo.models.generate.together import JoinedCache
 from spare_demo.pruners import PRUNERS, LayerPruner
 from spare_demo.tokens import Selection
 

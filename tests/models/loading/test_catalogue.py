@@ -8,10 +8,10 @@ import open_clip
 import torch
 
 from spare_demo.models import CATALOGUE, LlavaModel, catalogue
-from spare_demo.models.loading import choice
+from spare_demo.models.loading import machine
 from spare_demo.models.loading.catalogue import BUILT_IN, LLAVA_7B, OPENAI_CLIP, published_config
 from spare_demo.models.loading.memory import count_weights
-from spare_demo.models.loading.text_side import vision_is_openai_clip
+from spare_demo.models.loading.text_tower import vision_is_openai_clip
 
 
 def test_the_table_of_models() -> None:
@@ -54,7 +54,7 @@ def test_7b_fits_a_24_gb_gpu_with_its_text_side() -> None:
     activations = 0.5e9  # one prefill of 1,200 tokens: the widest tensor (11,008) takes 26 MB
     context = 0.8e9  # what CUDA itself takes
     needed = weights + text_side + cache + activations + context
-    assert 0.95 * needed < choice.needed(LLAVA_7B.name, "cuda") < 24e9 * 0.95
+    assert 0.95 * needed < machine.needed(LLAVA_7B.name, "cuda") < 24e9 * 0.95
 
 
 def test_7bs_text_side_is_that_of_its_vision_tower() -> None:

@@ -24,7 +24,7 @@ from safetensors.torch import load_file
 
 from spare_demo.comparison.pipeline import compare
 from spare_demo.models import LlavaModel, ModelError, load_model
-from spare_demo.models.loading import hub, hub_tensors, memory, text_side
+from spare_demo.models.loading import hub, hub_tensors, memory, text_tower
 from spare_demo.models.loading import load as loading
 from spare_demo.models.loading.catalogue import CATALOGUE, OPENAI_CLIP
 from spare_demo.models.loading.hub_refusals import refusal
@@ -339,7 +339,7 @@ def test_a_damaged_index(served: LocalHub) -> None:
 def test_the_vision_side_alone_keeps_the_same_tokens(
     served: LocalHub, tiny_model: LlavaModel, photo: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(text_side, "vision_is_openai_clip", lambda vision: True)
+    monkeypatch.setattr(text_tower, "vision_is_openai_clip", lambda vision: True)
     monkeypatch.setattr(
         TextTower, "from_open_clip", lambda *_: TextTower.from_folder(served.repositories[CLIP])
     )

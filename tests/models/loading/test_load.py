@@ -18,9 +18,9 @@ from transformers import LlavaForConditionalGeneration
 
 from spare_demo.models import CATALOGUE, LlavaModel, ModelError, TextTower, load_model
 from spare_demo.models.loading import load as loading
-from spare_demo.models.loading import memory, text_side
+from spare_demo.models.loading import memory, text_tower
 from spare_demo.models.loading.catalogue import BUILT_IN, LLAVA_7B, OPENAI_CLIP
-from spare_demo.models.loading.choice import Machine
+from spare_demo.models.loading.machine import Machine
 
 QUESTION = "What colour is the circle?"
 
@@ -114,7 +114,7 @@ def test_a_tower_of_clips_sizes_takes_openais_text_side(
     copy: Path, tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shutil.rmtree(copy / "clip")
-    monkeypatch.setattr(text_side, "vision_is_openai_clip", lambda vision: True)
+    monkeypatch.setattr(text_tower, "vision_is_openai_clip", lambda vision: True)
     asked: list[tuple[str, str]] = []
 
     def fetched(name: str, pretrained: str, progress: object) -> TextTower:

@@ -19,7 +19,7 @@ from spare_demo.models import Model, load_model
 from spare_demo.models.base import ModelError
 from spare_demo.models.generate.prefill_floor import prefill_bytes
 from spare_demo.models.loading import checkpoint, number_format
-from spare_demo.models.loading.narrow_weights import NarrowLinear, can_pack
+from spare_demo.models.loading.packed_weights import NarrowLinear, can_pack
 from spare_demo.pruners import PRUNERS
 from spare_demo.tokens import Selection
 

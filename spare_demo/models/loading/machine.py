@@ -1,6 +1,6 @@
-"""Which model `auto` takes, as one table.
+"""What the models of the table take on this machine, and which of them `auto` is.
 
-| the first row that holds | model |
+| the first row that holds | `auto` |
 |---|---|
 | a GPU has room for LLaVA-1.5-7B, at the bits asked for | llava-1.5-7b, on the freest GPU |
 | on a Space, or its weights are in the cache, and there is memory for it | tiny-llava |
@@ -13,28 +13,42 @@ room for TinyLLaVA, the last two run on the CPU.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cache
 
 import torch
 
-from spare_demo.models.families.llava import LlavaModel
+from spare_demo.models.base import ModelError
+from spare_demo.models.families import FAMILIES
+from spare_demo.models.generate.passes import OutOfMemory
+from spare_demo.models.generate.prefill_floor import Rates
 from spare_demo.models.loading import hub
 from spare_demo.models.loading.catalogue import (
     BUILT_IN,
+    CATALOGUE,
     LLAVA_7B,
+    STORED,
     TINY_LLAVA,
     Entry,
     published_config,
 )
 from spare_demo.models.loading.memory import (
+    TEXT_SIDE,
     Fit,
+    Room,
     count_weights,
     free_bytes,
     needed_bytes,
+    plan_room,
     size_words,
+    without_language_model,
 )
-from spare_demo.models.loading.number_format import suited_format
+from spare_demo.models.loading.number_format import suited_format, unpacks_in_every_pass
+
+_WORDS = 60  # of a prompt, in tokens
+_ANSWER = 16  # tokens
+_KEPT = 64  # visual tokens of each pruned answer
 
 
 @dataclass(frozen=True)
@@ -56,14 +70,10 @@ class Machine:
 
 def this_machine(device: str) -> Machine:
     """What there is now; device: as asked for, of which "cpu" leaves GPUs alone."""
-    use = torch.cuda.is_available() and device.startswith(("auto", "cuda"))
-    numbers = [
-        number
-        for number in range(torch.cuda.device_count() if use else 0)
-        if ":" not in device or device == f"cuda:{number}"
-    ]
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    gpus = [n for n in range(count) if device in ("auto", "cuda", f"cuda:{n}")]
     return Machine(
-        tuple(free_bytes(torch.device("cuda", number)) for number in numbers),
+        tuple(free_bytes(torch.device("cuda", number)) for number in gpus),
         free_bytes(torch.device("cpu")),
         "SPACE_ID" in os.environ,
         frozenset({TINY_LLAVA.name} if hub.is_complete(str(TINY_LLAVA.source)) else ()),
@@ -115,8 +125,72 @@ def to_follow(machine: Machine, bits: int = 16) -> Entry | None:
 
 @cache
 def needed(name: str, device: str, bits: int = 16) -> int:
-    """Bytes that a LLaVA of the table needs on a kind of device; see `memory.needed_bytes`."""
+    """Bytes that a model of the table needs on a kind of device; see `memory.needed_bytes`."""
     config = published_config(name)
-    fit, weights = Fit(torch.device(device), bits=bits), count_weights(config, LlavaModel)
+    family, fit = FAMILIES[config.model_type], Fit(torch.device(device), bits=bits)
+    weights = count_weights(config, family)
     number_format = suited_format(config.dtype, weights.count, fit.device, bits)
-    return needed_bytes(config, LlavaModel, weights, fit, number_format)
+    return needed_bytes(config, family, weights, fit, number_format)
+
+
+@dataclass(frozen=True)
+class Offer:
+    """A model of the table on this machine, whole and without its language model.
+
+    Attributes:
+        entry: its row.
+        room, vision_room: whether it fits.
+        download, vision_download: bytes still to be moved.
+        seconds: of one question with three answers of 16 tokens and the most visual tokens, by
+            arithmetic from measured rates; None where it does not fit or quantised weights are
+            unpacked in every pass. Real ones take longer.
+    """
+
+    entry: Entry
+    room: Room
+    vision_room: Room
+    download: int
+    vision_download: int
+    seconds: float | None
+
+
+def offers(fit: Fit, rates: Callable[[torch.dtype], Rates]) -> list[Offer]:
+    """One for each model of the table that is not the built-in one.
+
+    fit: where to, and what is given back there.
+    rates: of that device in a number format.
+    """
+    return [_offer(CATALOGUE[name], fit, rates) for name in STORED]
+
+
+def _offer(entry: Entry, fit: Fit, rates: Callable[[torch.dtype], Rates]) -> Offer:
+    config = published_config(entry.name)
+    family = FAMILIES[config.model_type]
+    room = plan_room(config, family, fit)
+    vision_room = plan_room(config, family, replace(fit, language_model=False, bits=16))
+    weights = count_weights(config, family)
+    vision = count_weights(without_language_model(config), family)
+    stored, text = STORED[entry.name].itemsize, TEXT_SIDE if entry.clip else 0
+    there = hub.is_complete(str(entry.source))
+
+    def seconds() -> float | None:
+        """Three prefills and the tower's pass at the rate of a matrix product; each token of the
+        answers, which are written in step, at the rate at which the weights are read."""
+        try:
+            measured = rates(room.number_format.arithmetic)
+        except (OutOfMemory, ModelError):
+            return None
+        tokens = family.most_tokens_of(config)
+        prefills = 2 * weights.linear * (tokens + 2 * _KEPT + 3 * _WORDS)
+        tower = 2 * vision.count * tokens
+        read = _ANSWER * weights.bytes(room.number_format.weights, fit.bits)
+        return (prefills + tower) / measured.product + read / measured.bandwidth
+
+    return Offer(
+        entry,
+        room,
+        vision_room,
+        0 if there else weights.count * stored + text,
+        0 if there else vision.count * stored + text,
+        seconds() if room.fits and not unpacks_in_every_pass(fit.device, fit.bits) else None,
+    )

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from spare_demo.models.loading import choice
-from spare_demo.models.loading.choice import Machine, choose, needed, to_follow
+from spare_demo.models.loading import machine as module
+from spare_demo.models.loading.machine import Machine, choose, needed, to_follow
 
 GB = 10**9
 SEVEN, TINY = needed("llava-1.5-7b", "cuda"), needed("tiny-llava", "cpu")
@@ -66,11 +66,11 @@ def test_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     monkeypatch.setattr(
-        choice, "free_bytes", lambda device: free[device.index] if device.type == "cuda" else GB
+        module, "free_bytes", lambda device: free[device.index] if device.type == "cuda" else GB
     )
     monkeypatch.setenv("SPACE_ID", "someone/space")
-    assert choice.this_machine("auto") == Machine((3 * GB, 20 * GB), GB, space=True)
-    assert choice.this_machine("cuda:1").gpus == (20 * GB,)
-    assert choice.this_machine("cpu").gpus == ()
+    assert module.this_machine("auto") == Machine((3 * GB, 20 * GB), GB, space=True)
+    assert module.this_machine("cuda:1").gpus == (20 * GB,)
+    assert module.this_machine("cpu").gpus == ()
     for unknown in ("cuda:2", "cuda:x", "cuda:"):  # refused where the model is loaded
-        assert choice.this_machine(unknown).gpus == ()
+        assert module.this_machine(unknown).gpus == ()
