@@ -49,12 +49,9 @@ class OpenCheckpoint:
 
 
 def open_checkpoint(source: Path | str, label: str, fit: Fit) -> OpenCheckpoint:
-    """Read a checkpoint's settings, and find room for it.
+    """Read a checkpoint's settings, and find room for it; arguments as of `OpenCheckpoint`.
 
-    Args:
-        source: a local folder (a ``Path``) or a repository of the hub (a ``str``).
-        label: how to call it in a refusal.
-        fit: where to and as what.
+    source: a local folder (a ``Path``) or a repository of the hub (a ``str``).
 
     Raises:
         ModelError: of no family, not reachable, too large for the memory there is, or with weight
@@ -100,8 +97,7 @@ def read_checkpoint(opened: OpenCheckpoint, tower: TextTower | None, **words: An
         options["quantization_config"] = _quantisation(
             fit, opened.family, room.number_format.arithmetic
         )
-    read = _read_whole if fit.language_model else _read_vision
-    hf, report = read(opened, options)
+    hf, report = _read(opened, options)
     # Parts that accelerate could not place are left on the CPU without a word.
     places = set(map(str, getattr(hf, "hf_device_map", {}).values()))
     if room.spread and fit.device.type == "cuda" and places & {"cpu", "disk"}:
@@ -148,44 +144,21 @@ def _processor(opened: OpenCheckpoint) -> Any:
     return processor
 
 
-def _read_whole(opened: OpenCheckpoint, options: dict[str, Any]) -> tuple[Any, Any]:
-    """The model, and what transformers reports of its loading."""
-    folder, fit = opened.folder, opened.fit
-    if opened.repository is not None:
-        hub.download_weights(opened.repository, folder, fit.progress)
-    fit.progress(0, 0)
-    fit.make_room()
-    source: Path | None = folder
-    try:
-        if fit.device.type == "cpu" and fit.bits == 16:
-            # Given the files, transformers holds all that it read of them until it is done.
-            paths = [folder / name for name in hub.shards(folder, opened.repository)]
-            source = None
-            options = options | {
-                "config": opened.config,
-                "state_dict": hub_tensors.read_tensors(paths, lambda name: True, options["dtype"]),
-            }
-            if (folder / "generation_config.json").is_file():  # read of a source alone, as a rule
-                options["generation_config"] = GenerationConfig.from_pretrained(
-                    folder, local_files_only=True
-                )
-        # Typed as returning the model alone; with `output_loading_info` it is a pair.
-        model_and_report: Any = getattr(transformers, opened.family.hf_class).from_pretrained(
-            source, use_safetensors=True, output_loading_info=True, **options
-        )
-    except Exception as error:
-        raise _refusal(opened.label, "its weights", error) from error
-    return tuple(model_and_report)
+def _read(opened: OpenCheckpoint, options: dict[str, Any]) -> tuple[Any, Any]:
+    """The model, and what transformers reports of its loading.
 
-
-def _read_vision(opened: OpenCheckpoint, options: dict[str, Any]) -> tuple[Any, Any]:
-    """The same with the vision side's weights alone, which are all that is downloaded and read."""
+    Of a fit without language model the vision side's weights are all that is downloaded and read.
+    """
     folder, repository, fit = opened.folder, opened.repository, opened.fit
-    family, config = opened.family, opened.config
+    family, config, whole = opened.family, opened.config, opened.fit.language_model
+    # Typed as returning the model alone; with `output_loading_info` it is a pair.
+    cls: Any = getattr(transformers, family.hf_class)
 
     def wanted(name: str) -> bool:
-        return name.removeprefix("model.").startswith(family.vision_modules)
+        return whole or name.removeprefix("model.").startswith(family.vision_modules)
 
+    if whole and repository is not None:
+        hub.download_weights(repository, folder, fit.progress)
     files = hub.shards(folder, repository)
     paths = [folder / name for name in files]
     if repository is not None and not all(path.exists() for path in paths):
@@ -196,23 +169,29 @@ def _read_vision(opened: OpenCheckpoint, options: dict[str, Any]) -> tuple[Any, 
         ]
     fit.progress(0, 0)
     fit.make_room()
-    cls, small = getattr(transformers, family.hf_class), without_language_model(config)
+    options = options | {"use_safetensors": True, "output_loading_info": True}
     try:
+        if whole and (fit.device.type != "cpu" or fit.bits != 16):
+            hf, report = cls.from_pretrained(folder, **options)
+            return hf, report
+        # Given the files, transformers holds all that it read of them until it is done.
         tensors = hub_tensors.read_tensors(paths, wanted, options["dtype"])
-        with torch.device("meta"):
-            shapes = {
-                name: value.shape
-                for name, value in cls(small).state_dict().items()
-                if "language_model." in name or name.startswith("lm_head.")
-            }
-        # Never read, but asked for.
-        tensors |= {name: torch.zeros(shape) for name, shape in shapes.items()}
-        hf, report = cls.from_pretrained(
-            None, config=small, state_dict=tensors, output_loading_info=True, **options
-        )
+        if not whole:
+            config = without_language_model(config)
+            with torch.device("meta"):
+                state = cls(config).state_dict()
+            for name, value in state.items():  # never read, but asked for
+                if "language_model." in name or name.startswith("lm_head."):
+                    tensors[name] = torch.zeros(value.shape)
+        elif (folder / "generation_config.json").is_file():  # read of a source alone, as a rule
+            options["generation_config"] = GenerationConfig.from_pretrained(
+                folder, local_files_only=True
+            )
+        hf, report = cls.from_pretrained(None, config=config, state_dict=tensors, **options)
     except Exception as error:
         raise _refusal(opened.label, "its weights", error) from error
-    hf.config = config
+    if not whole:
+        hf.config = opened.config
     return hf, report
 
 
