@@ -16,7 +16,7 @@ from torch import Tensor
 from spare_demo.models.base import Answer, View
 from spare_demo.models.generate.batch import Prompt, Score, ShortAnswer, decode_batch, score_batch
 from spare_demo.models.generate.captured_prefill import BUCKET, CapturedPrefill
-from spare_demo.models.generate.decoder_inputs import DecoderInputs
+from spare_demo.models.generate.decoder_inputs import Asked, DecoderInputs, Kept
 from spare_demo.models.generate.decoding import AnswerRun
 from spare_demo.models.generate.passes import Passes
 from spare_demo.models.generate.prompt import build_prompt, continuation_ids
@@ -38,7 +38,7 @@ class Answering(DecoderInputs):
     def stream(
         self,
         view: View,
-        selection: Selection | LayerPlan | None = None,
+        selection: Kept = None,
         max_new_tokens: int = 64,
         given: Sequence[int] = (),
         positions: Positions | None = None,
@@ -65,11 +65,7 @@ class Answering(DecoderInputs):
         return self._prepare(view, selection, max_new_tokens, positions).stream(given)
 
     def _prepare(
-        self,
-        view: View,
-        selection: Selection | LayerPlan | None,
-        max_new_tokens: int,
-        positions: Positions | None,
+        self, view: View, selection: Kept, max_new_tokens: int, positions: Positions | None
     ) -> AnswerRun:
         """An answer that nothing was run for yet; arguments and errors as of `stream`."""
         self._check_can_answer(max_new_tokens)
@@ -105,7 +101,7 @@ class Answering(DecoderInputs):
     def answer(
         self,
         view: View,
-        selection: Selection | LayerPlan | None = None,
+        selection: Kept = None,
         max_new_tokens: int = 64,
         positions: Positions | None = None,
     ) -> Answer:
@@ -115,7 +111,7 @@ class Answering(DecoderInputs):
     def score(
         self,
         view: View,
-        selection: Selection | LayerPlan | None,
+        selection: Kept,
         token_ids: Sequence[int],
         positions: Positions | None = None,
     ) -> Answer:
@@ -124,12 +120,8 @@ class Answering(DecoderInputs):
         The passes are those of an answer in which every token is given, so a method inside the
         language model is scored as it runs.
 
-        Args:
-            token_ids: at least one, such as another answer's.
-            positions: as of `stream`.
-
-        Raises:
-            ValueError: as `stream`.
+        token_ids: at least one, such as another answer's. positions: as of `stream`, as is what is
+        raised.
         """
         given = tuple(token_ids)
         return _run_to_end(self.stream(view, selection, len(given), given, positions))
@@ -137,7 +129,7 @@ class Answering(DecoderInputs):
     def stream_together(
         self,
         view: View,
-        selections: Mapping[str, Selection | LayerPlan | None],
+        selections: Mapping[str, Kept],
         max_new_tokens: int = 64,
         positions: Positions | None = None,
     ) -> Generator[dict[str, str | Answer], None, None]:
@@ -146,15 +138,10 @@ class Answering(DecoderInputs):
         What can share its decoding does (together.py); plans of methods inside the language model,
         rows with a bias, and prompts longer than a sliding window never do.
 
-        Args:
-            view, max_new_tokens, positions: as of `stream`.
-            selections: what each label keeps.
+        selections: what each label keeps. The other arguments, and errors, as of `stream`.
 
         Yields:
             by label, the next piece of an answer's text or, at its end, the whole `Answer`.
-
-        Raises:
-            ValueError: at once, as `stream`.
         """
         runs = {
             label: self._prepare(view, selection, max_new_tokens, positions)
@@ -170,47 +157,39 @@ class Answering(DecoderInputs):
 
     def answer_many(
         self,
-        requests: Sequence[tuple[View, Selection | LayerPlan | None]],
+        requests: Sequence[Asked],
         max_new_tokens: int = 64,
         positions: Positions | None = None,
     ) -> list[ShortAnswer]:
         """What `answer` says, greedily, to each of many; far faster than one after the other.
 
-        positions: as of `stream`.
-
-        Raises:
-            ValueError: as `stream`.
+        Arguments and errors as of `stream`.
         """
 
         def together(prompts: list[Prompt]) -> list[ShortAnswer]:
             return decode_batch(self.hf, self.tokenizer, self._passes, prompts, max_new_tokens)
 
-        def alone(view: View, selection: Selection | LayerPlan | None) -> ShortAnswer:
+        def alone(view: View, selection: Kept) -> ShortAnswer:
             return _short(self.answer(view, selection, max_new_tokens, positions))
 
         return self._many(requests, max_new_tokens, positions, together, alone)
 
     def score_many(
         self,
-        requests: Sequence[tuple[View, Selection | LayerPlan | None]],
+        requests: Sequence[Asked],
         token_ids: Sequence[int],
         positions: Positions | None = None,
     ) -> list[Score]:
         """What `score` says of the same given words, for each of many prompts; far faster.
 
-        Args:
-            token_ids: at least one, such as another answer's.
-            positions: as of `stream`.
-
-        Raises:
-            ValueError: as `stream`.
+        Arguments and errors as of `score`.
         """
         given = tuple(token_ids)
 
         def together(prompts: list[Prompt]) -> list[Score]:
             return score_batch(self.hf, self._passes, prompts, given)
 
-        def alone(view: View, selection: Selection | LayerPlan | None) -> Score:
+        def alone(view: View, selection: Kept) -> Score:
             forced = self.score(view, selection, given, positions)
             own = self.answer(view, selection, len(given), positions)
             return Score(forced.log_probabilities, own.token_ids == given)
@@ -219,11 +198,11 @@ class Answering(DecoderInputs):
 
     def _many(
         self,
-        requests: Sequence[tuple[View, Selection | LayerPlan | None]],
+        requests: Sequence[Asked],
         new: int,
         positions: Positions | None,
         together: Callable[[list[Prompt]], list[T]],
-        alone: Callable[[View, Selection | LayerPlan | None], T],
+        alone: Callable[[View, Kept], T],
     ) -> list[T]:
         """One result for each request: of those that can run in a batch together, else alone."""
         self._check_can_answer(new)
@@ -241,7 +220,7 @@ class Answering(DecoderInputs):
     def score_continuation(
         self,
         question: str,
-        request: tuple[View, Selection | LayerPlan | None] | None,
+        request: Asked | None,
         continuation: str,
         positions: Positions | None = None,
     ) -> Score:

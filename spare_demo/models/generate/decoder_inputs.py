@@ -26,6 +26,13 @@ NO_LANGUAGE_MODEL = (
 )
 
 
+Kept = Selection | LayerPlan | None
+"""What is kept of a picture: a set, the plan of a method inside the language model, or all."""
+
+Asked = tuple[View, Kept]
+"""What is asked, and what is kept."""
+
+
 class DecoderInputs(ABC):
     """The part of a model that turns a view and what is kept of it into the decoder's input."""
 
@@ -91,10 +98,7 @@ class DecoderInputs(ABC):
         return self.positions(view.input_ids, view.grid, rows, self.position_option(wanted))
 
     def _prompts(
-        self,
-        requests: Sequence[tuple[View, Selection | LayerPlan | None]],
-        new: int,
-        positions: Positions | None,
+        self, requests: Sequence[Asked], new: int, positions: Positions | None
     ) -> dict[int, Prompt]:
         """By number, the requests that can run in a batch and write `new` tokens each."""
         prompts: dict[int, Prompt] = {}
