@@ -32,6 +32,16 @@ QUESTION = "What colour is the circle?"
 NAMES = sorted(set(CATALOGUE) - {"built-in"})
 
 
+def layer_shapes(layer: str, width: int, inner: int, keys: int) -> dict[str, tuple]:
+    """Of a layer as Llama has it, without biases."""
+    shapes: dict[str, tuple] = {f"{layer}.self_attn.{x}_proj.weight": (width, width) for x in "qo"}
+    shapes |= {f"{layer}.self_attn.{x}_proj.weight": (keys, width) for x in "kv"}
+    shapes |= {f"{layer}.mlp.{x}_proj.weight": (inner, width) for x in ("gate", "up")}
+    shapes[f"{layer}.mlp.down_proj.weight"] = (width, inner)
+    norms = ("input_layernorm", "post_attention_layernorm")
+    return shapes | {f"{layer}.{x}.weight": (width,) for x in norms}
+
+
 def llama_shapes(width: int, inner: int, layers: int, keys: int = 0) -> dict[str, tuple]:
     shapes: dict[str, tuple] = {
         "lm_head.weight": (32064, width),
@@ -43,13 +53,7 @@ def llama_shapes(width: int, inner: int, layers: int, keys: int = 0) -> dict[str
         "model.multi_modal_projector.linear_2.bias": (width,),
     }
     for i in range(layers):
-        layer = f"model.language_model.layers.{i}"
-        shapes |= {f"{layer}.self_attn.{x}_proj.weight": (width, width) for x in "qo"}
-        shapes |= {f"{layer}.self_attn.{x}_proj.weight": (keys or width, width) for x in "kv"}
-        shapes |= {f"{layer}.mlp.{x}_proj.weight": (inner, width) for x in ("gate", "up")}
-        shapes[f"{layer}.mlp.down_proj.weight"] = (width, inner)
-        norms = ("input_layernorm", "post_attention_layernorm")
-        shapes |= {f"{layer}.{x}.weight": (width,) for x in norms}
+        shapes |= layer_shapes(f"model.language_model.layers.{i}", width, inner, keys or width)
     return shapes | clip_shapes()
 
 
@@ -90,14 +94,9 @@ def qwen_shapes(text: dict[str, Any]) -> dict[str, tuple]:
         shapes["lm_head.weight"] = (text["vocab_size"], width)
     for i in range(text["num_hidden_layers"]):
         layer = f"model.language_model.layers.{i}"
+        shapes |= layer_shapes(layer, width, inner, keys)
         for x, out in (("q", width), ("k", keys), ("v", keys)):
-            shapes[f"{layer}.self_attn.{x}_proj.weight"] = (out, width)
             shapes[f"{layer}.self_attn.{x}_proj.bias"] = (out,)
-        shapes[f"{layer}.self_attn.o_proj.weight"] = (width, width)
-        shapes |= {f"{layer}.mlp.{x}_proj.weight": (inner, width) for x in ("gate", "up")}
-        shapes[f"{layer}.mlp.down_proj.weight"] = (width, inner)
-        norms = ("input_layernorm", "post_attention_layernorm")
-        shapes |= {f"{layer}.{x}.weight": (width,) for x in norms}
     for i in range(32):
         block = f"model.visual.blocks.{i}"
         shapes |= {f"{block}.norm{x}.weight": (1280,) for x in (1, 2)}
@@ -114,22 +113,12 @@ def qwen_shapes(text: dict[str, Any]) -> dict[str, tuple]:
 
 
 NEWLINE_7B, NEWLINE_13B = ({"model.image_newline": (w,)} for w in (4096, 5120))
-QWEN_3B: dict[str, Any] = {
-    "hidden_size": 2048,
-    "intermediate_size": 11008,
-    "num_hidden_layers": 36,
-    "num_key_value_heads": 2,
-    "vocab_size": 151936,
-    "tie_word_embeddings": True,
-}
-QWEN_7B: dict[str, Any] = {
-    "hidden_size": 3584,
-    "intermediate_size": 18944,
-    "num_hidden_layers": 28,
-    "num_key_value_heads": 4,
-    "vocab_size": 152064,
-    "tie_word_embeddings": False,
-}
+SIZES = (
+    *("hidden_size", "intermediate_size", "num_hidden_layers", "num_key_value_heads"),
+    *("vocab_size", "tie_word_embeddings"),
+)
+QWEN_3B = dict(zip(SIZES, (2048, 11008, 36, 2, 151936, True), strict=True))
+QWEN_7B = dict(zip(SIZES, (3584, 18944, 28, 4, 152064, False), strict=True))
 SHAPES: dict[str, Any] = {
     "tiny-llava": lambda: llama_shapes(2048, 5632, 22, keys=256),
     "llava-1.5-7b": lambda: llama_shapes(4096, 11008, 32),

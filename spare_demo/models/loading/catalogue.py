@@ -130,39 +130,25 @@ def catalogue() -> list[dict[str, str]]:
 
 
 _LLAMA = {"model_type": "llama", "vocab_size": 32_064, "max_position_embeddings": 4096}
-_13B = {
-    "hidden_size": 5120,
-    "intermediate_size": 13_824,
-    "num_attention_heads": 40,
-    "num_hidden_layers": 40,
-    "num_key_value_heads": 40,
-}
-_TINY = {
-    "hidden_size": 2048,
-    "intermediate_size": 5632,
-    "num_attention_heads": 32,
-    "num_hidden_layers": 22,
-    "num_key_value_heads": 4,
-    "max_position_embeddings": 2048,
-}
-_QWEN_3B = {
-    "vocab_size": 151_936,
-    "hidden_size": 2048,
-    "intermediate_size": 11_008,
-    "num_hidden_layers": 36,
-    "num_attention_heads": 16,
-    "num_key_value_heads": 2,
-    "tie_word_embeddings": True,
-}
-_QWEN_7B = {
-    "vocab_size": 152_064,
-    "hidden_size": 3584,
-    "intermediate_size": 18_944,
-    "num_hidden_layers": 28,
-    "num_attention_heads": 28,
-    "num_key_value_heads": 4,
-    "tie_word_embeddings": False,
-}
+
+
+def _sizes(
+    hidden: int, intermediate: int, layers: int, heads: int, kv_heads: int, **more: Any
+) -> dict[str, Any]:
+    return {
+        "hidden_size": hidden,
+        "intermediate_size": intermediate,
+        "num_hidden_layers": layers,
+        "num_attention_heads": heads,
+        "num_key_value_heads": kv_heads,
+        **more,
+    }
+
+
+_13B = _sizes(5120, 13_824, 40, 40, 40)
+_TINY = _sizes(2048, 5632, 22, 32, 4, max_position_embeddings=2048)
+_QWEN_3B = _sizes(2048, 11_008, 36, 16, 2, vocab_size=151_936, tie_word_embeddings=True)
+_QWEN_7B = _sizes(3584, 18_944, 28, 28, 4, vocab_size=152_064, tie_word_embeddings=False)
 
 _CHECKPOINTS: dict[str, tuple[Any, dict[str, Any], torch.dtype]] = {
     "tiny-llava": (LlavaConfig, _TINY, torch.float32),
