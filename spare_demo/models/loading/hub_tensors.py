@@ -27,14 +27,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
 from spare_demo.models.base import ModelError
-from spare_demo.models.loading.hub import (
-    CONNECT_SECONDS,
-    Progress,
-    check_disk,
-    download_files,
-    no_progress,
-    size_of,
-)
+from spare_demo.models.loading import hub
+from spare_demo.models.loading.hub import Progress, no_progress
 from spare_demo.models.loading.hub_refusals import is_transport, refusal
 
 _TRIES = 5  # of a part, each from where the one before it was cut off
@@ -82,12 +76,12 @@ def download_tensors(
                 begun = True
                 _download_pieces(repository, commit, pieces, target, progress)
             except RangesIgnored:
-                sizes = sum(size_of(repository, commit, file) for file in files)
+                sizes = sum(hub.size_of(repository, commit, file) for file in files)
                 report(
                     f"{constants.ENDPOINT} sends whole files only, so {sizes / 1e9:.1f} GB of "
                     f"{repository} are downloaded instead of the part that is needed."
                 )
-                paths = download_files(repository, commit, files, progress)
+                paths = hub.download_files(repository, commit, files, progress)
                 save_file(read_tensors(paths, wanted), target)
     except Exception as error:
         raise refusal(repository, error, begun) from error
@@ -135,7 +129,7 @@ def _pieces(repository: str, commit: str, file: str, wanted: Wanted) -> list[_Pi
         ]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise _damaged(repository, file) from error
-    if max((piece.stop for piece in pieces), default=0) > size_of(repository, commit, file):
+    if max((piece.stop for piece in pieces), default=0) > hub.size_of(repository, commit, file):
         raise _damaged(repository, file)
     return sorted((p for p in pieces if wanted(p.tensor)), key=lambda piece: piece.start)
 
@@ -159,7 +153,7 @@ def _download_pieces(
         part.write_bytes(head)
     total = sum(piece.stop - piece.start for piece in pieces)
     done = min(part.stat().st_size - len(head), total)
-    check_disk(repository, total - done, target.parent)
+    hub.check_disk(repository, total - done, target.parent)
     progress(done, total)
     with part.open("r+b") as stream:
         stream.seek(len(head) + done)
@@ -213,7 +207,7 @@ def _read(url: str, start: int, stop: int) -> Iterator[bytes]:
         try:
             headers = build_hf_headers() | {"Range": f"bytes={start}-{stop - 1}"}
             # To connect, read, write, and for a free line.
-            timeout = (CONNECT_SECONDS, 30.0, 30.0, 30.0)
+            timeout = (hub.CONNECT_SECONDS, 30.0, 30.0, 30.0)
             with get_session().stream("GET", url, headers=headers, timeout=timeout) as response:
                 hf_raise_for_status(response)
                 if response.status_code != 206:

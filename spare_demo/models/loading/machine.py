@@ -23,7 +23,7 @@ from spare_demo.models.base import ModelError
 from spare_demo.models.families import FAMILIES
 from spare_demo.models.generate.passes import OutOfMemory
 from spare_demo.models.generate.prefill_floor import Rates
-from spare_demo.models.loading import hub
+from spare_demo.models.loading import hub, memory
 from spare_demo.models.loading.catalogue import (
     BUILT_IN,
     CATALOGUE,
@@ -33,17 +33,7 @@ from spare_demo.models.loading.catalogue import (
     Entry,
     published_config,
 )
-from spare_demo.models.loading.memory import (
-    TEXT_SIDE,
-    Fit,
-    Room,
-    count_weights,
-    free_bytes,
-    needed_bytes,
-    plan_room,
-    size_words,
-    without_language_model,
-)
+from spare_demo.models.loading.memory import Fit, Room, size_words
 from spare_demo.models.loading.number_format import suited_format, unpacks_in_every_pass
 
 _WORDS = 60  # of a prompt, in tokens
@@ -73,8 +63,8 @@ def this_machine(device: str) -> Machine:
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     gpus = [n for n in range(count) if device in ("auto", "cuda", f"cuda:{n}")]
     return Machine(
-        tuple(free_bytes(torch.device("cuda", number)) for number in gpus),
-        free_bytes(torch.device("cpu")),
+        tuple(memory.free_bytes(torch.device("cuda", number)) for number in gpus),
+        memory.free_bytes(torch.device("cpu")),
         "SPACE_ID" in os.environ,
         frozenset({TINY_LLAVA.name} if hub.is_complete(str(TINY_LLAVA.source)) else ()),
     )
@@ -128,9 +118,9 @@ def needed(name: str, device: str, bits: int = 16) -> int:
     """Bytes that a model of the table needs on a kind of device; see `memory.needed_bytes`."""
     config = published_config(name)
     family, fit = FAMILIES[config.model_type], Fit(torch.device(device), bits=bits)
-    weights = count_weights(config, family)
+    weights = memory.count_weights(config, family)
     number_format = suited_format(config.dtype, weights.count, fit.device, bits)
-    return needed_bytes(config, family, weights, fit, number_format)
+    return memory.needed_bytes(config, family, weights, fit, number_format)
 
 
 @dataclass(frozen=True)
@@ -166,11 +156,11 @@ def offers(fit: Fit, rates: Callable[[torch.dtype], Rates]) -> list[Offer]:
 def _offer(entry: Entry, fit: Fit, rates: Callable[[torch.dtype], Rates]) -> Offer:
     config = published_config(entry.name)
     family = FAMILIES[config.model_type]
-    room = plan_room(config, family, fit)
-    vision_room = plan_room(config, family, replace(fit, language_model=False, bits=16))
-    weights = count_weights(config, family)
-    vision = count_weights(without_language_model(config), family)
-    stored, text = STORED[entry.name].itemsize, TEXT_SIDE if entry.clip else 0
+    room = memory.plan_room(config, family, fit)
+    vision_room = memory.plan_room(config, family, replace(fit, language_model=False, bits=16))
+    weights = memory.count_weights(config, family)
+    vision = memory.count_weights(memory.without_language_model(config), family)
+    stored, text = STORED[entry.name].itemsize, memory.TEXT_SIDE if entry.clip else 0
     there = hub.is_complete(str(entry.source))
 
     def seconds() -> float | None:
