@@ -82,11 +82,7 @@ class Resident(Answering):
         self._passes.stop(why)
 
     def close(self, why: str) -> None:
-        """Give the memory back for good, whoever still holds this model.
-
-        Args:
-            why: the message of every later call, and of the answer being written.
-        """
+        """Give the memory back for good, whoever still holds this model; why: as of `stop`."""
         self._passes.close(why)
         for part in self._parts:
             for tensor in itertools.chain(part.parameters(), part.buffers()):
@@ -101,11 +97,11 @@ class Resident(Answering):
 
     def detach_device(self) -> None:
         """From now on each pass raises DeviceElsewhere: a process forked from this one has it."""
-        self._passes.detach()
+        self._passes.elsewhere = True
 
     def attach_device(self) -> None:
         """In a process that has the device: passes run here."""
-        self._passes.attach()
+        self._passes.elsewhere = False
 
     @property
     def _parts(self) -> list[nn.Module]:

@@ -35,12 +35,8 @@ def upgrade(data: Mapping[str, Any]) -> dict[str, Any]:
         "visual_tokens": n,
         "methods": {label: _method(label, item, n) for label, item in items.items()},
         "selections": {
-            label: {
-                "order": item["order"],
-                "gain": item["gain"],
-                "margin": item["margin"],
-                "sources": _shares(item["sources"], n),
-            }
+            label: {name: item[name] for name in ("order", "gain", "margin")}
+            | {"sources": _shares(item["sources"], n)}
             for label, item in selections.items()
         },
         "weights": {label: item["weight"] for label, item in selections.items()},

@@ -81,6 +81,8 @@ class Passes:
 
     The lock is held for one pass, never while a generator waits to be asked for its next piece: a
     cancelled or slow visitor blocks nobody.
+
+    elsewhere: whether the device belongs to another process, forked from this one.
     """
 
     def __init__(self, device: torch.device):
@@ -93,27 +95,24 @@ class Passes:
         self._second: torch.cuda.Stream | None = None
         self._warm: set[Hashable] = set()
         self._closed = ""
-        self._elsewhere = False
+        self.elsewhere = False
 
     def run(
         self, step: Callable[[], T], concurrent: ConcurrentPass | None = None
     ) -> tuple[T, float]:
-        """Run one pass without gradients.
+        """Run one pass without gradients; its result and its seconds.
 
-        Args:
-            step: the pass.
-            concurrent: a pass that needs nothing of it, run at the same time on a CUDA device and
-                not at all elsewhere, where nothing is gained.
+        The device is synchronised, and waiting for the turn is not counted.
 
-        Returns:
-            its result and its seconds, the device synchronised, waiting for the turn not counted.
+        concurrent: a pass that needs nothing of it, run at the same time on a CUDA device and not
+            at all elsewhere, where nothing is gained.
 
         Raises:
             OutOfMemory: what was free did not suffice; everything the pass took is given back.
             ModelUnloadedError: there will be no pass any more.
-            DeviceElsewhere: between `detach` and `attach`.
+            DeviceElsewhere: while `elsewhere`.
         """
-        if self._elsewhere:
+        if self.elsewhere:
             raise DeviceElsewhere
         with self._lock, self._alone(), torch.inference_mode():
             if self._closed:
@@ -135,14 +134,9 @@ class Passes:
         """On CUDA, run a pass untimed unless one of its kind was run so before.
 
         The first pass over a length loads the kernels for it and chooses among them, which would
-        count as that pass's own time. On other devices nothing runs.
+        count as that pass's own time. On other devices nothing runs. Raises as `run`.
 
-        Args:
-            kind: what decides which kernels run, such as the length of the prompt.
-            step: the pass; its result is dropped.
-
-        Raises:
-            OutOfMemory, ModelUnloadedError: as `run`.
+        kind: what decides which kernels run, such as the length of the prompt.
         """
         if self._device.type != "cuda" or kind in self._warm:
             return
@@ -180,14 +174,6 @@ class Passes:
         """Let the pass that runs end, and none begin after it."""
         with self._lock:
             self.stop(why)
-
-    def detach(self) -> None:
-        """Let none run in this process: the device belongs to another one, forked from it."""
-        self._elsewhere = True
-
-    def attach(self) -> None:
-        """Let passes run: this process has the device."""
-        self._elsewhere = False
 
     def release(self) -> None:
         """Give back what the device's allocator keeps for later."""

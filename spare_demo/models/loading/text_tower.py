@@ -177,25 +177,17 @@ class TextTower(nn.Module):
         return TextEmbedding(text if words else None, stretches, tuple(words))
 
     def encode_stretches(self, text: str) -> Tensor:
-        """One pooled vector per stretch of 77 tokens, not normalised.
+        """(M, c) float32: one pooled vector per stretch of 77 tokens, not normalised.
 
-        Args:
-            text: of any length, not blank.
-
-        Returns:
-            (M, c) float32, M = ceil((tokens + 2) / 77); see the module's note on M > 1.
+        M = ceil((tokens + 2) / 77); see the module's note on M > 1.
         """
         pooled, _ = self.text(self._stretches(self._ids(text)))
         return pooled
 
     def encode_sentence(self, text: str) -> Tensor:
-        """One pooled vector of the whole text as CLIP itself has it, not normalised.
+        """(c,) float32: one pooled vector of the whole text as CLIP itself has it, not normalised.
 
-        Args:
-            text: of any length; what does not fit into the context is cut off before the EOS.
-
-        Returns:
-            (c,) float32.
+        What does not fit into the context is cut off before the EOS.
         """
         ids = self._ids(text)
         if len(ids) > self.context:
@@ -208,9 +200,6 @@ class TextTower(nn.Module):
 
         In text longer than 77 tokens each token sees only its own stretch up to itself, and the
         positions start anew with every stretch; CLIP has no others.
-
-        Args:
-            text: of any length.
 
         Returns:
             (T, c) float32, BOS, EOS and filling left out, and the T token strings; T may be 0.
