@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from spare_demo import __version__
 from spare_demo.comparison.result import Result
 from spare_demo.pruners import PRUNERS, Method
-from spare_demo.results.papers import PAPERS, Paper
+from spare_demo.results.papers import PAPERS
 
 SOFTWARE_TITLE = "SPARE demo: look inside visual token pruning"
 SOFTWARE_AUTHORS = "The authors of the SPARE demo"
@@ -40,7 +40,7 @@ def _papers(methods: Iterable[Method]) -> Iterator[str]:
         # "SPARE, Figure 3" is of SPARE, "SPARE, Table 6, after DART" leads to DART.
         name = method.paper.rpartition("after ")[2].partition(",")[0]
         number, year = match.groups()
-        title, authors = PAPERS.get(number, Paper(name, ""))
+        title, authors = PAPERS.get(number, (name, ""))
         yield _entry(
             re.sub(r"\W+", "-", name.lower()),
             {
