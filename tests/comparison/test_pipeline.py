@@ -76,13 +76,10 @@ def test_none_for_the_question_is_no_question(tiny_model: LlavaModel, photo: Ima
 def test_one_vision_pass_serves_every_method(tiny_model: LlavaModel, photo: Image.Image) -> None:
     looks: list[None] = []
     tower = tiny_model.hf.model.vision_tower
-    handle = tower.register_forward_hook(lambda *_: looks.append(None))
-    try:
+    with tower.register_forward_hook(lambda *_: looks.append(None)):
         result = compare(tiny_model, photo, QUESTION, BEFORE, budget=3, max_new_tokens=1)
         second = tiny_model.ask(result.view.picture, "And now?", RelevanceOptions(-1, "tokens"))
         again = tiny_model.answer(second, Selection([1, 2]), 1)
-    finally:
-        handle.remove()
     assert len(looks) == 1
     assert set(result.answers) == {"unpruned", *BEFORE} and again.token_ids
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, get_args
 
 import pytest
@@ -14,18 +16,12 @@ from spare_demo.relevance import RelevanceOptions, TextPieces
 QUESTION = "What colour is the circle?"
 
 
-class Texts(list[None]):
-    """One entry per pass of a model's text tower, while used as a context."""
-
-    def __init__(self, model: Any) -> None:
-        self._tower = model.text_tower.text
-
-    def __enter__(self) -> Texts:
-        self._handle = self._tower.register_forward_hook(lambda *_: self.append(None))
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._handle.remove()
+@contextmanager
+def texts_read(model: Any) -> Iterator[list[None]]:
+    """One entry per pass of a model's text tower meanwhile."""
+    passes: list[None] = []
+    with model.text_tower.text.register_forward_hook(lambda *_: passes.append(None)):
+        yield passes
 
 
 @pytest.mark.parametrize("question", [QUESTION, "", "far " * 90])
@@ -39,9 +35,9 @@ def test_a_pass_that_ran_during_the_vision_pass_is_not_run_again(
     usual = tiny_model.ask(picture, question, options)
     text_pass = tiny_model.read(question, options)
     assert text_pass is not None
-    with Texts(tiny_model) as texts, torch.inference_mode():
+    with texts_read(tiny_model) as texts, torch.inference_mode():
         assert (text_pass().text is not None) == len(texts) == bool(question)
-    with Texts(tiny_model) as texts:
+    with texts_read(tiny_model) as texts:
         view = tiny_model.ask(picture, question, options, text_pass=text_pass)
         assert texts == []
     assert (view.text_stretches, view.text_words) == (usual.text_stretches, usual.text_words)
@@ -52,7 +48,7 @@ def test_a_pass_that_ran_during_the_vision_pass_is_not_run_again(
 
 
 def test_a_question_is_encoded_once(tiny_model: LlavaModel, photo: Image.Image) -> None:
-    with Texts(tiny_model) as texts:
+    with texts_read(tiny_model) as texts:
         tiny_model.encode(photo, QUESTION)
         assert len(texts) == 1
 
@@ -67,7 +63,7 @@ def test_on_a_gpu_both_towers_run_in_one_pass(tiny_folder: Any, photo: Image.Ima
     usual = model.ask(model.look(photo), QUESTION)
     for _ in range(20):  # a missing wait would show sooner or later
         text_pass = model.read(QUESTION)
-        with Texts(model) as texts:
+        with texts_read(model) as texts:
             picture = model.look(photo, concurrent=text_pass)
             assert len(texts) == 1
             view = model.ask(picture, QUESTION, text_pass=text_pass)

@@ -89,12 +89,11 @@ def test_the_commands(family: tuple[Model, Path], photo_file: str, tmp_path: Pat
 def entered(family: tuple[Model, Path]) -> Iterator[list[int]]:
     """How many tokens enter the language model, pass by pass."""
     lengths: list[int] = []
-    handle = family[0].hf.model.language_model.register_forward_pre_hook(
+    with family[0].hf.model.language_model.register_forward_pre_hook(
         lambda module, given, named: lengths.append(named["inputs_embeds"].shape[1]),
         with_kwargs=True,
-    )
-    yield lengths
-    handle.remove()
+    ):
+        yield lengths
 
 
 def test_the_page(family: tuple[Model, Path], photo_file: str, entered: list[int]) -> None:

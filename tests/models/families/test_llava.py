@@ -22,8 +22,7 @@ def test_a_picture_is_seen_once_whatever_is_asked(
 ) -> None:
     calls: list[str] = []
     tower = tiny_model.hf.model.vision_tower
-    hook = tower.register_forward_hook(lambda *_: calls.append("tower"))
-    try:
+    with tower.register_forward_hook(lambda *_: calls.append("tower")):
         picture = tiny_model.look(photo)
         assert calls == ["tower"]
         for question in (QUESTION, "How many stars?", ""):
@@ -32,8 +31,6 @@ def test_a_picture_is_seen_once_whatever_is_asked(
         for layer in (-1, -2):
             tiny_model.ask(picture, QUESTION, RelevanceOptions(layer=layer, text="tokens"))
         assert calls == ["tower"]
-    finally:
-        hook.remove()
 
 
 @pytest.mark.parametrize("aspect", ["pad", "crop"])

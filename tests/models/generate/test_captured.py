@@ -12,7 +12,7 @@ import torch
 from PIL import Image
 from transformers import DynamicCache
 
-from spare_demo.models import LlavaModel, ModelError, View, load_model, resident
+from spare_demo.models import LlavaModel, Model, ModelError, View, load_model, resident
 from spare_demo.models.families.qwen import QwenModel
 from spare_demo.models.generate import captured_prefill
 from spare_demo.models.generate.captured_prefill import BUCKET, CapturedPrefill, difference
@@ -161,14 +161,18 @@ def test_without_a_gpu_only_who_insists_hears_of_it(tiny_model: LlavaModel) -> N
         assert tiny_model._captured is None and tiny_model.notes == notes
 
 
+def put_on_cuda(model: Model, view: View, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a model say that it is on a CUDA GPU, in which its prefill can be captured."""
+    monkeypatch.setattr(model, "encode", lambda image, question: view)
+    monkeypatch.setattr(type(model), "device", torch.device("cuda", 0))
+    monkeypatch.setattr(resident, "reason_against", lambda hf: None)
+    monkeypatch.setattr(model, "notes", ())
+    monkeypatch.setattr(model, "_captured", None)
+
+
 @pytest.fixture
 def on_cuda(tiny_model: LlavaModel, view: View, monkeypatch: pytest.MonkeyPatch) -> LlavaModel:
-    """A model that says it is on a CUDA GPU, in which its prefill can be captured."""
-    monkeypatch.setattr(tiny_model, "encode", lambda image, question: view)
-    monkeypatch.setattr(LlavaModel, "device", torch.device("cuda", 0))
-    monkeypatch.setattr(resident, "reason_against", lambda hf: None)
-    monkeypatch.setattr(tiny_model, "notes", ())
-    monkeypatch.setattr(tiny_model, "_captured", None)
+    put_on_cuda(tiny_model, view, monkeypatch)
     return tiny_model
 
 
@@ -278,10 +282,7 @@ def test_models_with_positions_of_their_own_are_never_captured(
     tiny_qwen: QwenModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     view = tiny_qwen.encode(Image.new("RGB", (56, 56)), "What is this?")
-    monkeypatch.setattr(tiny_qwen, "encode", lambda image, question: view)
-    monkeypatch.setattr(QwenModel, "device", torch.device("cuda", 0))
-    monkeypatch.setattr(resident, "reason_against", lambda hf: None)
-    monkeypatch.setattr(tiny_qwen, "notes", ())
+    put_on_cuda(tiny_qwen, view, monkeypatch)
     tiny_qwen.capture_prefill("auto")
     assert tiny_qwen._captured is None and "positions of their own" in tiny_qwen.notes[0]
 
