@@ -17,7 +17,7 @@ from spare_demo.comparison.request import Request
 from spare_demo.comparison.selections import explore
 from spare_demo.models import LlavaModel, Model, Picture, View
 from spare_demo.models.families.qwen import QwenModel
-from spare_demo.models.generate.padded_cache import PaddedCache
+from spare_demo.models.generate.batch import PaddedCache
 from spare_demo.models.generate.together import JoinedCache
 from spare_demo.pruners import PRUNERS, LayerPruner, greedy, plain
 from spare_demo.settings import Settings

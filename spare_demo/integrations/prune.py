@@ -169,20 +169,12 @@ def _family_of_model(model: Any) -> type[Model]:
 def _read_inputs(
     family: type[Model], model: Any, processor: Any, inputs: Mapping[str, Any]
 ) -> tuple[list[Tensor], list[PictureInputs]]:
-    """The prompts and pictures that a processor made inputs of, as many of the one as of the other.
+    """Of each prompt its (1, T) ids, CPU, without padding; and of each its picture.
 
-    Args:
-        family: of the model, as of `_family_of_model`.
-        model: the stock model.
-        processor: of its checkpoint.
-        inputs: of b prompts with one picture each; a batch is padded.
+    family: of the model. The other arguments as of `prune`.
 
-    Returns:
-        of each prompt its (1, T) ids, CPU, without padding; and of each its picture.
-
-    Raises:
-        ValueError: with a sentence to show: no picture or prompt, no tensors, not one picture for
-            each prompt, or a processor of another model.
+    Raises ValueError, with a sentence to show: no picture or prompt, no tensors, not one picture
+    for each prompt, or a processor of another model.
     """
     if not isinstance(inputs, Mapping):
         raise ValueError(

@@ -21,8 +21,7 @@ from spare_demo.images.load import Source, open_local_picture
 from spare_demo.models.base import Encoding, LongQuestion, ModelError, Picture, PictureInputs, View
 from spare_demo.models.generate import layerwise
 from spare_demo.models.generate.passes import ConcurrentPass, Passes, plain_tensor
-from spare_demo.models.generate.prompt import build_prompt, knows_image_token
-from spare_demo.models.keywords import keywords, word_ids
+from spare_demo.models.generate.prompt import build_prompt, keywords, knows_image_token, word_ids
 from spare_demo.models.loading.text_tower import TextEmbedding, TextTower
 from spare_demo.models.resident import Resident
 from spare_demo.pruners.base import MISSING_REASONS, Method

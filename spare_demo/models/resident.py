@@ -25,7 +25,7 @@ from spare_demo.models.generate.prefill_floor import (
 )
 from spare_demo.models.generate.repetition import unsupported_settings
 from spare_demo.models.generate.rows import kept_rows
-from spare_demo.models.loading.packed_weights import PackedLinear, packed_layers
+from spare_demo.models.loading.packed_weights import PackedLinear
 from spare_demo.models.loading.text_tower import TextTower
 from spare_demo.pruners import PRUNERS
 from spare_demo.tokens import Selection
@@ -62,7 +62,7 @@ class Resident(Answering):
     @property
     def closed(self) -> bool:
         """Whether it was unloaded; see `close`."""
-        return self._passes.closed
+        return bool(self._passes.closed)
 
     @property
     def bytes(self) -> int:
@@ -79,7 +79,7 @@ class Resident(Answering):
 
         why: the message of every later call, and of the answer being written.
         """
-        self._passes.stop(why)
+        self._passes.closed = why
 
     def close(self, why: str) -> None:
         """Give the memory back for good, whoever still holds this model; why: as of `stop`."""
@@ -90,8 +90,8 @@ class Resident(Answering):
         for module in self.hf.modules():
             for holder, name, _ in list(tensors_beside_parameters(module)):
                 setattr(holder, name, None)  # not emptied: some tables are shared by all models
-        for layer in packed_layers(self.hf):
-            layer.packed, layer.packed_bytes = None, 0
+            if isinstance(module, PackedLinear):
+                module.packed, module.packed_bytes = None, 0
         self._captured = None
         self._passes.release()
 

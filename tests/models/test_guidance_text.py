@@ -11,7 +11,7 @@ from spare_demo.comparison.pipeline import compare
 from spare_demo.comparison.selections import explore
 from spare_demo.models import LlavaModel
 from spare_demo.models.families.qwen import QwenModel
-from spare_demo.models.keywords import keywords, word_ids
+from spare_demo.models.generate.prompt import keywords, word_ids
 from spare_demo.pruners import PRUNERS
 from spare_demo.relevance import RelevanceOptions
 from spare_demo.render.canvas import Canvas

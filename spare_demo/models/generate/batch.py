@@ -2,7 +2,8 @@
 
 For measuring, where only the words and the first token's scores count. What several prompts have
 in common, the text before the picture and the same visual tokens, is run once. Every answer is the
-one that its prompt would get alone (padded_cache.py).
+one that its prompt would get alone: padding stands on the left of what a row of the cache is given
+and is seen by nobody, and each row has its own positions.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
+from transformers import DynamicCache
 
 from spare_demo.models.generate.decoding import Text, end_ids
-from spare_demo.models.generate.padded_cache import PaddedCache, room
 from spare_demo.models.generate.passes import Passes
 from spare_demo.models.generate.repetition import penalised
 from spare_demo.models.generate.rows import image_run
@@ -25,8 +26,22 @@ from spare_demo.tokens import where_float64_is
 
 T = TypeVar("T")
 
+_CACHE_BYTES = 2 * 1024**3
 _POSITIONS = 8192  # in one pass; with more, the matrices gain nothing and memory is lost
 _UNLIKE = 1.25  # the longest part of a batch over its shortest: the rest is padding
+
+
+def position_bytes(config: Any, dtype: torch.dtype) -> int:
+    """What the keys and values of one position take in all layers of a model of this config."""
+    text = config.get_text_config()
+    width = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
+    heads = text.num_hidden_layers * text.num_key_value_heads
+    return int(2 * heads * width * dtype.itemsize)
+
+
+def room(hf: Any) -> int:
+    """How many positions a batch may have in all, so that its cache fits beside the weights."""
+    return _CACHE_BYTES // position_bytes(hf.config, hf.dtype)
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,3 +241,72 @@ class _Batch:
             return (head, None), (tail, None)
         places = prompt.positions
         return (head, places[:, : len(head)]), (tail, places[:, len(head) :])
+
+
+class PaddedCache:
+    """Keys and values of b rows of a language model.
+
+    Attributes:
+        cache: of length t, each row's own at its end.
+        mask: (b, t) 1 where a row has something.
+        next_places: (b,) the position of each row's next token, CPU.
+    """
+
+    def __init__(self, hf: Any, rows: int) -> None:
+        """So many rows, empty."""
+        self._hf = hf
+        self.cache: Any = DynamicCache(config=hf.config)
+        self.mask = torch.zeros(rows, 0, dtype=torch.long, device=hf.device)
+        self.next_places = torch.zeros(rows, dtype=torch.long)
+
+    def forward(self, rows: Sequence[tuple[Tensor, Tensor | None]], logits: bool = True) -> Tensor:
+        """One pass over the next tokens of every row -> (b, vocab) float32 at their ends, or the
+        (b, d) states there without `logits`.
+
+        rows: (t_i, d) of each, with their (axes, t_i) positions; None to go on without gaps. At
+            a prompt's last token the axes agree.
+        """
+        longest = max(len(row) for row, _ in rows)
+        one = rows[0][0]
+        inputs = one.new_zeros(len(rows), longest, one.shape[1])
+        new = self.mask.new_zeros(len(rows), longest)
+        axes = max(1 if own is None else len(own) for _, own in rows)
+        position_ids = torch.zeros(axes, len(rows), longest, dtype=torch.long)
+        for i, (row, own) in enumerate(rows):
+            inputs[i, longest - len(row) :] = row
+            new[i, longest - len(row) :] = 1
+            without_gaps = self.next_places[i] + torch.arange(len(row))
+            position_ids[:, i, longest - len(row) :] = without_gaps if own is None else own
+        self.mask = torch.cat([self.mask, new], dim=1)
+        self.next_places = position_ids[0, :, -1] + 1
+        places = position_ids if axes > 1 else position_ids[0]
+        return self._run(inputs, self.mask, places.to(self._hf.device), logits)
+
+    def step(self, tokens: Sequence[int]) -> Tensor:
+        """The b tokens chosen last -> (b, vocab) float32 scores of those that follow."""
+        ids = torch.tensor(tokens, device=self._hf.device)
+        inputs = self._hf.get_input_embeddings()(ids)[:, None]
+        self.mask = torch.cat([self.mask, self.mask.new_ones(len(tokens), 1)], dim=1)
+        # What one position may see: transformers takes longer to make it.
+        hidden = (self.mask == 0)[:, None, None]
+        bias = torch.zeros_like(hidden, dtype=inputs.dtype).masked_fill_(hidden, -torch.inf)
+        places = self.next_places[:, None].to(self._hf.device)
+        self.next_places = self.next_places + 1
+        return self._run(inputs, bias, places)
+
+    def _run(self, inputs: Tensor, mask: Tensor, places: Tensor, logits: bool = True) -> Tensor:
+        out = (self._hf if logits else self._hf.model)(
+            inputs_embeds=inputs,
+            attention_mask=mask,
+            position_ids=places,
+            past_key_values=self.cache,
+            use_cache=True,
+            **({"logits_to_keep": 1} if logits else {}),
+        )
+        return out.logits[:, -1].float() if logits else out.last_hidden_state[:, -1]
+
+    def take(self, rows: Sequence[int]) -> None:
+        """Go on with these rows; the same one may be taken more than once."""
+        index = torch.tensor(rows)  # on the CPU: layers may lie on several GPUs
+        self.cache.batch_select_indices(index)
+        self.mask, self.next_places = self.mask[index], self.next_places[index]

@@ -82,7 +82,9 @@ class Passes:
     The lock is held for one pass, never while a generator waits to be asked for its next piece: a
     cancelled or slow visitor blocks nobody.
 
-    elsewhere: whether the device belongs to another process, forked from this one.
+    Attributes:
+        closed: why no pass begins any more; "" while passes run.
+        elsewhere: whether the device belongs to another process, forked from this one.
     """
 
     def __init__(self, device: torch.device):
@@ -94,7 +96,7 @@ class Passes:
         )
         self._second: torch.cuda.Stream | None = None
         self._warm: set[Hashable] = set()
-        self._closed = ""
+        self.closed = ""
         self.elsewhere = False
 
     def run(
@@ -115,8 +117,8 @@ class Passes:
         if self.elsewhere:
             raise DeviceElsewhere
         with self._lock, self._alone(), torch.inference_mode():
-            if self._closed:
-                raise ModelUnloadedError(self._closed)
+            if self.closed:
+                raise ModelUnloadedError(self.closed)
             try:
                 synchronise(self._device)
                 start = time.perf_counter()
@@ -161,19 +163,10 @@ class Passes:
                 result_of_second.record_stream(main)
         return result
 
-    @property
-    def closed(self) -> bool:
-        """Whether there will be no pass any more."""
-        return bool(self._closed)
-
-    def stop(self, why: str) -> None:
-        """Let none begin any more, without waiting for the one that runs."""
-        self._closed = why
-
     def close(self, why: str) -> None:
         """Let the pass that runs end, and none begin after it."""
         with self._lock:
-            self.stop(why)
+            self.closed = why
 
     def release(self) -> None:
         """Give back what the device's allocator keeps for later."""

@@ -1,4 +1,8 @@
-"""Question -> the exact prompt, with a place for every visual token."""
+"""Question -> the exact prompt, with a place for every visual token; and its keywords.
+
+These are as MMTok takes them; released code: Ironieser/MMTok, core/text_processor.py and
+core/mmtok_core.py.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +19,15 @@ VICUNA = (
 )
 """The system sentence of `vicuna_v1`, with which LLaVA-1.5 was trained and the papers measured."""
 SYSTEMS = ("none", "vicuna_v1")
+
+_UNSEEN = """a an and answer are at be been being but by did do does for from had has have he how i
+if into is it onto or question she so the then they to upon was we were what when where which who
+why with you"""
+_LEFT_OUT = frozenset(_UNSEEN.split())
+_INSTRUCTIONS = (  # of LLaVA's benchmarks, after the question
+    "Answer the question using a single word or phrase.",
+    "Answer with the option's letter from the given choices directly.",
+)
 
 
 def build_prompt(processor: Any, question: str, n: int, system: str = "none") -> tuple[str, Tensor]:
@@ -96,3 +109,29 @@ def _spell_out(question: str, tokenizer: Any) -> str:
         return f"{name[0]} {name[1:]}"
 
     return re.sub(pattern, spell, question) if pattern else question
+
+
+def keywords(question: str) -> list[str]:
+    """The words of a question without answer instructions and words that nothing looks like.
+
+    All words where none would be left, so that only a blank question has none.
+    """
+    text = question
+    for instruction in _INSTRUCTIONS:
+        text = text.replace(instruction, "")
+    words = [word for word in re.findall(r"\b\w+\b", text) if word.lower() not in _LEFT_OUT]
+    return words or text.split() or question.split()
+
+
+def word_ids(tokenizer: Any, words: list[str]) -> list[int]:
+    """The token ids of words as they stand inside a sentence, without special tokens.
+
+    Some tokenizers put the blank before a word themselves (LLaVA's does), others want it written.
+    """
+
+    def ids(text: str) -> list[int]:
+        return list(tokenizer(text, add_special_tokens=False).input_ids)
+
+    alone, *_, inside = ids("a a")
+    blank = "" if alone == inside else " "
+    return [token for word in words for token in ids(blank + word)]

@@ -25,8 +25,8 @@ from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer
 
 from spare_demo.models.base import Answer
+from spare_demo.models.generate.batch import room
 from spare_demo.models.generate.decoding import AnswerRun, cache_bytes
-from spare_demo.models.generate.padded_cache import room
 from spare_demo.models.generate.passes import OutOfMemory, Passes
 
 Label = TypeVar("Label", bound=Hashable)

@@ -157,11 +157,12 @@ def _read(opened: OpenCheckpoint, options: dict[str, Any]) -> tuple[Any, Any]:
     def wanted(name: str) -> bool:
         return whole or name.removeprefix("model.").startswith(family.vision_modules)
 
-    if whole and repository is not None:
-        hub.download_weights(repository, folder, fit.progress)
     files = hub.shards(folder, repository)
     paths = [folder / name for name in files]
-    if repository is not None and not all(path.exists() for path in paths):
+    missing = [path.name for path in paths if not path.exists()]
+    if repository is not None and missing and whole:
+        hub.download_files(repository, folder.name, missing, fit.progress)
+    elif repository is not None and missing:
         paths = [
             hub_tensors.download_tensors(
                 repository, folder.name, files, wanted, "vision", fit.progress, fit.report

@@ -113,20 +113,13 @@ def cached(repository: str, file: str) -> Path | None:
     return Path(path) if isinstance(path, str) else None
 
 
-def download_weights(repository: str, folder: Path, progress: Progress = no_progress) -> None:
-    """All weights of a commit into the hub's cache, where they are not there yet.
-
-    folder: of `config_folder`. Raises ModelError, also before anything is moved where the disk has
-    no room.
-    """
-    missing = [name for name in shards(folder, repository) if not (folder / name).exists()]
-    download_files(repository, folder.name, missing, progress)
-
-
 def download_files(
     repository: str, commit: str, files: list[str], progress: Progress
 ) -> list[Path]:
-    """Whole files of a commit, downloaded into the hub's cache; raises as `download_weights`."""
+    """Whole files of a commit, downloaded into the hub's cache where they are not there yet.
+
+    Raises ModelError, also before anything is moved where the disk has no room.
+    """
     stops: list[BaseException] = []
     begun = False
     try:

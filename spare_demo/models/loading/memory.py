@@ -14,7 +14,7 @@ import transformers
 from torch import nn
 
 from spare_demo.models.base import ModelError
-from spare_demo.models.generate.padded_cache import position_bytes
+from spare_demo.models.generate.batch import position_bytes
 from spare_demo.models.loading.hub import Progress, no_progress
 from spare_demo.models.loading.number_format import (
     LARGE,
@@ -174,12 +174,6 @@ def free_bytes(device: torch.device) -> int:
     return min(psutil.virtual_memory().available, _container_room())
 
 
-def free_bytes_together() -> int:
-    """Memory that is free on all CUDA GPUs together."""
-    gpus = range(torch.cuda.device_count())
-    return sum(free_bytes(torch.device("cuda", number)) for number in gpus)
-
-
 @dataclass(frozen=True)
 class Room:
     """Whether a model fits, and how.
@@ -228,7 +222,8 @@ def plan_room(config: Any, family: type[Model], fit: Fit) -> Room:
         number_format = uniform(torch.bfloat16)  # half the size
         needed = needed_bytes(config, family, weights, fit, number_format)
     if needed > free + fit.given_back and fit.spread and torch.cuda.device_count() > 1:
-        free, where, spread = free_bytes_together(), "on all GPUs together", True
+        gpus = [torch.device("cuda", number) for number in range(torch.cuda.device_count())]
+        free, where, spread = sum(map(free_bytes, gpus)), "on all GPUs together", True
     given_back = fit.given_back + (fit.given_back_elsewhere if spread else 0)
     slow_format = large and number_format == single
     return Room(number_format, spread, needed, free, given_back, where, slow_format)
@@ -260,8 +255,7 @@ def find_room(config: Any, family: type[Model], label: str, fit: Fit) -> Room:
             size += ", slowly" if unpacks_in_every_pass(fit.device, bits) else ""
             offers.append(f"start it with --bits {bits} (about {size})")
             break
-    offers.append("free some memory")
-    offers.append("choose a smaller model (see python -m spare_demo models)")
+    offers += ["free some memory", "choose a smaller model (see python -m spare_demo models)"]
     choice = ", or ".join(offers)
     raise ModelError(f"{sentence}. {choice[0].upper()}{choice[1:]}.")
 

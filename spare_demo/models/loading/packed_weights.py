@@ -106,7 +106,7 @@ def pack_bfloat16(hf: Any) -> None:
     """Pack the linear layers of a bfloat16 model in place, where that can be done.
 
     LLaVA's projector stays as it is, for its weights are read in float32 too
-    (families/clip_tower.py), and so does a head that is also the embedding of the words.
+    (families/clip_model.py), and so does a head that is also the embedding of the words.
     """
     if can_pack_bfloat16():
         words = hf.get_input_embeddings().weight
@@ -151,8 +151,3 @@ def pack_layers(
             setattr(module, name, next(packed))  # which frees the other one
             if number % _FREED_AT_ONCE == 0:
                 return_free_memory()
-
-
-def packed_layers(hf: nn.Module) -> list[PackedLinear]:
-    """All layers of a model whose weights are packed."""
-    return [module for module in hf.modules() if isinstance(module, PackedLinear)]

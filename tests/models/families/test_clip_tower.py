@@ -10,7 +10,7 @@ from PIL import Image
 from transformers import CLIPVisionModel
 
 from spare_demo.models import LlavaModel, Picture
-from spare_demo.models.families.clip_tower import CLIP_READS, block_inputs, clip_reads
+from spare_demo.models.families.clip_model import CLIP_READS, block_inputs, clip_reads
 from spare_demo.models.generate.passes import Passes
 from spare_demo.tokens import VisualTokens
 

@@ -145,14 +145,11 @@ def test_what_is_shared_is_run_once(
 ) -> None:
     rows: list[int] = []
     decoder = tiny_model.hf.model.language_model
-    handle = decoder.register_forward_pre_hook(
-        lambda module, args, kwargs: rows.append(len(kwargs["inputs_embeds"])), with_kwargs=True
-    )
     monkeypatch.setattr(module, "_UNLIKE", 100)
-    try:
+    with decoder.register_forward_pre_hook(
+        lambda module, args, kwargs: rows.append(len(kwargs["inputs_embeds"])), with_kwargs=True
+    ):
         tiny_model.answer_many(asked, max_new_tokens=1)
-    finally:
-        handle.remove()
     # Two pictures with four sets each, two merged sets; then the end of every prompt.
     assert rows == [2 * len(PICKS) + 2, len(asked)]
 

@@ -12,7 +12,7 @@ from stock import answer_all
 
 from spare_demo.models import Answer, LlavaModel, Model, View
 from spare_demo.models.families.qwen import QwenModel
-from spare_demo.models.generate import padded_cache as padded_module
+from spare_demo.models.generate import batch
 from spare_demo.models.generate.captured_prefill import CapturedPrefill
 from spare_demo.models.generate.passes import OutOfMemory, Passes
 from spare_demo.models.generate.together import JoinedCache
@@ -24,6 +24,12 @@ SAME = (
     *("token_ids", "prompt_tokens", "visual_tokens", "newline_tokens", "kv_cache_bytes"),
     *("kept_per_layer", "ended", "prefill_operations"),
 )
+
+
+def assert_same(ours: Answer, alone: Answer) -> None:
+    for name in SAME:
+        assert getattr(ours, name) == getattr(alone, name), name
+    assert ours.log_probabilities == pytest.approx(alone.log_probabilities, abs=1e-4)
 
 
 def answer(
@@ -53,10 +59,8 @@ def test_each_is_what_it_is_alone(
     for pick, ours in zip(PICKS, together, strict=True):
         alone = tiny_model.answer(view, pick and Selection(pick), longest)
         assert ours.text == alone.text
-        for name in SAME:
-            assert getattr(ours, name) == getattr(alone, name), name
+        assert_same(ours, alone)
         torch.testing.assert_close(ours.first_logits, alone.first_logits, atol=1e-5, rtol=0)
-        assert ours.log_probabilities == pytest.approx(alone.log_probabilities, abs=1e-4)
         assert ours.prefill_seconds > 0 and (ours.decode_seconds > 0) == (longest > 1)
 
 
@@ -71,10 +75,7 @@ def test_positions_on_several_axes_are_decoded_together_too(
     assert steps[0][0] == 4
     assert len({each.token_ids for each in together}) > 1
     for pick, ours in zip(picks, together, strict=True):
-        alone = tiny_qwen.answer(view, pick and Selection(pick), 9)
-        for name in SAME:
-            assert getattr(ours, name) == getattr(alone, name), name
-        assert ours.log_probabilities == pytest.approx(alone.log_probabilities, abs=1e-4)
+        assert_same(ours, tiny_qwen.answer(view, pick and Selection(pick), 9))
 
 
 def test_an_answer_that_ends_leaves_the_others_going(
@@ -160,7 +161,7 @@ def test_what_does_not_fit_as_one_is_decoded_apart(
 
         monkeypatch.setattr(JoinedCache, "__init__", refuse)
     else:
-        monkeypatch.setattr(padded_module, "_CACHE_BYTES", 100)
+        monkeypatch.setattr(batch, "_CACHE_BYTES", 100)
     apart = answer(tiny_model, view, PICKS, 6)
     assert [each.token_ids for each in apart] == [each.token_ids for each in usual]
     assert all(each.allocated_bytes == each.kv_cache_bytes for each in apart)
@@ -194,15 +195,12 @@ def test_methods_inside_the_language_model_are_never_batched(
 def test_nothing_runs_once_they_are_closed(tiny_model: LlavaModel, view: View) -> None:
     asked = {str(i): p and Selection(p) for i, p in enumerate(PICKS)}
     calls: list[int] = []
-    hook = tiny_model.hf.model.language_model.register_forward_hook(lambda *_: calls.append(1))
-    try:
+    with tiny_model.hf.model.language_model.register_forward_hook(lambda *_: calls.append(1)):
         steps = tiny_model.stream_together(view, asked, 12)
         next(steps)
         before = len(calls)
         steps.close()
         tiny_model.answer(view, None, 1)
-    finally:
-        hook.remove()
     assert len(calls) == before + 1
 
 
@@ -237,9 +235,8 @@ def prefills(
         if inputs[0].shape[1] > len(KEPT):  # no step of decoding
             lengths.append(inputs[0].shape[1])
 
-    hook = tiny_model.hf.model.language_model.layers[0].register_forward_pre_hook(note)
-    yield lengths
-    hook.remove()
+    with tiny_model.hf.model.language_model.layers[0].register_forward_pre_hook(note):
+        yield lengths
 
 
 KEPT = {"all": None, "few": Selection([3, 0, 15, 7]), "one": Selection([5])}
@@ -275,10 +272,8 @@ def test_on_cuda_every_new_length_runs_once_untimed(
             assert ours.allocated_bytes == expected.allocated_bytes
     for ours in inside:
         expected = tiny_model.answer(view, plan, 4)
-        assert (ours.token_ids, ours.kept_per_layer) == (
-            expected.token_ids,
-            expected.kept_per_layer,
-        )
+        assert ours.token_ids == expected.token_ids
+        assert ours.kept_per_layer == expected.kept_per_layer
     assert len(prefills) == len(usual) + 2  # never twice on a CPU
 
 

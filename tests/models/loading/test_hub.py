@@ -63,6 +63,11 @@ def vision_of(server: LocalHub, name: str = "vision", **options: Any) -> dict[st
     return load_file(path)
 
 
+def whole_files(progress: hub.Progress = hub.no_progress) -> None:
+    folder = hub.config_folder(TINY)
+    hub.download_files(TINY, folder.name, hub.shards(folder, TINY), progress)
+
+
 def vision_at_the_source(server: LocalHub) -> dict[str, torch.Tensor]:
     tensors: dict[str, torch.Tensor] = {}
     for shard in server.repositories[TINY].glob("*.safetensors"):
@@ -97,10 +102,9 @@ def test_only_the_tensors_wanted_are_moved(served: LocalHub) -> None:
 
 def test_nothing_is_moved_twice(served: LocalHub) -> None:
     vision_of(served)
-    folder = hub.config_folder(TINY)
-    hub.download_weights(TINY, folder)
+    whole_files()
     asked = len(served.requests)
-    again = lambda: (vision_of(served), hub.download_weights(TINY, hub.config_folder(TINY)))  # noqa: E731
+    again = lambda: (vision_of(served), whole_files())  # noqa: E731
     assert moved(served, again) == 0
     assert all(request.startswith("HEAD") for request in served.requests[asked:])
 
@@ -130,9 +134,9 @@ def test_a_cut_connection_is_resumed(served: LocalHub, monkeypatch: pytest.Monke
     assert served.faults.cuts == 0
 
 
-@pytest.mark.parametrize("whole_files", [False, True])
+@pytest.mark.parametrize("whole", [False, True])
 def test_a_connection_cut_for_good_is_told_from_a_hub_out_of_reach(
-    served: LocalHub, monkeypatch: pytest.MonkeyPatch, whole_files: bool
+    served: LocalHub, monkeypatch: pytest.MonkeyPatch, whole: bool
 ) -> None:
     monkeypatch.setattr(time, "sleep", lambda seconds: None)
 
@@ -140,8 +144,8 @@ def test_a_connection_cut_for_good_is_told_from_a_hub_out_of_reach(
         served.faults.cuts, served.faults.cut_after = 10**6, 0
 
     with pytest.raises(ModelError, match=r"connection was lost while .* was downloaded\. Check it"):
-        if whole_files:
-            hub.download_weights(TINY, hub.config_folder(TINY), cut)
+        if whole:
+            whole_files(cut)
         else:
             vision_of(served, progress=cut)
 

@@ -9,7 +9,7 @@ import torch
 from PIL import Image
 
 from spare_demo.models import Model
-from spare_demo.models.keywords import keywords, word_ids
+from spare_demo.models.generate.prompt import keywords, word_ids
 
 
 @pytest.mark.parametrize(
