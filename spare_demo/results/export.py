@@ -76,8 +76,7 @@ def cite(result: Result, panels: Collection[str] = USUAL, link: str | None = Non
         panels: names of `drawings.PANELS`; one that this result lacks is left out.
         link: an address that reopens the settings, to stand in the README.
 
-    Raises:
-        ValueError: an unknown panel, or none at all.
+    Raises ValueError for an unknown panel, or none at all.
     """
     if not panels:
         raise ValueError(f"Choose at least one picture: {', '.join(PANELS)}.")

@@ -116,8 +116,7 @@ def read_result(text: str, photo: Image.Image | None = None) -> SavedResult:
 
     photo: the picture, for a file that does not hold it; upright RGB.
 
-    Raises:
-        ValueError: with a sentence to show: no such file, damaged, or a photo that is not the one.
+    Raises ValueError, with a sentence to show: no such file, damaged, or another photo.
     """
     try:
         # NaN and infinity are no JSON, but Python reads them.
@@ -162,9 +161,8 @@ def read_pick_lists(text: str, label: str) -> dict[str, Selection]:
 
     The file holds one list (which gets `label`), {label: list, …}, or a whole result.json.
 
-    Raises:
-        ValueError: with a sentence to show: not lists of whole numbers, none at all, too
-            many (`MOST_LISTS`), or repeats.
+    Raises ValueError, with a sentence to show: not lists of whole numbers, none at all, too many
+    (`MOST_LISTS`), or repeats.
     """
     try:
         data = json.loads(text)

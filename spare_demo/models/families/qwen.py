@@ -64,11 +64,7 @@ class QwenModel(Model):
         return vision.patch_size * vision.spatial_merge_size
 
     def fit(self, photo: Image.Image, aspect: Aspect) -> PictureInputs:
-        """As `Model.fit`; only "native".
-
-        Raises:
-            PictureError: a picture more than 200 times as long as it is wide.
-        """
+        """As `Model.fit`; only "native", and no picture more than 200 times as long as wide."""
         width, height = photo.size
         if max(width, height) > LONGEST * min(width, height):
             raise PictureError(

@@ -226,15 +226,10 @@ class Answering(DecoderInputs):
     ) -> Score:
         """How likely a text is to go on from a prompt: `score` of its tokens.
 
-        Args:
-            question: of the prompt.
-            request: the view of that question and what is kept, as of `answer_many`; None for a
-                question without a picture.
-            continuation: with the blank before it, where there is one.
-            positions: as of `stream`.
+        request: the view of that question and what is kept; None for one without a picture.
+        continuation: with the blank before it, where there is one. positions: as of `stream`.
 
-        Raises:
-            ValueError: as `stream`, and for a text of no token.
+        Raises ValueError as `stream`, and for a text of no token.
         """
         if request is not None:
             given = continuation_ids(self.tokenizer, request[0].prompt, continuation)

@@ -85,15 +85,11 @@ class Score:
 def decode_batch(
     hf: Any, tokenizer: Any, passes: Passes, prompts: Sequence[Prompt], max_new_tokens: int
 ) -> list[ShortAnswer]:
-    """Answer every prompt greedily.
+    """Answer every prompt greedily: one answer per prompt, in their order.
 
-    Args:
-        hf, tokenizer, passes: as of `decoding.AnswerRun`.
-        prompts: of any lengths; those of similar length run together, equal ones once.
-        max_new_tokens: of each answer, at least 1.
-
-    Returns:
-        one answer per prompt, in their order.
+    hf, tokenizer, passes: as of `decoding.AnswerRun`.
+    prompts: of any lengths; those of similar length run together, equal ones once.
+    max_new_tokens: of each answer, at least 1.
     """
     keys = [(prompt.shared, *prompt.input_ids[0].tolist()) for prompt in prompts]
     once = dict(zip(keys, prompts, strict=True))

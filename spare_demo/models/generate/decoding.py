@@ -50,19 +50,15 @@ class AnswerRun:
         captured_prefill: CapturedPrefill | None = None,
         plan: LayerPlan | None = None,
     ) -> None:
-        """Prepare a run.
-
-        Args:
-            hf, tokenizer, passes: the model, its tokenizer, and the turn-taking on its device.
-            input_ids: (1, T) with one unbroken run of image placeholders.
-            rows: what stands in the placeholders' place.
-            positions: (axes, L) rotary positions of the L tokens that enter, CPU; the answer's go
-                on from the last. None for compact ones: 0, 1, 2, …, the text follows the rows at
-                once.
-            max_new_tokens: at least 1.
-            within: whether every layer sees all of prompt and answer.
-            captured_prefill: what runs the prefill where it can; None for a pass as usual.
-            plan: which visual tokens of `rows` leave on the way, and where; None for none.
+        """hf, tokenizer, passes: the model, its tokenizer, and the turn-taking on its device.
+        input_ids: (1, T) with one unbroken run of image placeholders.
+        rows: what stands in the placeholders' place.
+        positions: (axes, L) rotary positions of the L tokens that enter, CPU; the answer's go on
+            from the last. None for compact ones: 0, 1, 2, …, the text follows the rows at once.
+        max_new_tokens: at least 1.
+        within: whether every layer sees all of prompt and answer.
+        captured_prefill: what runs the prefill where it can; None for a pass as usual.
+        plan: which visual tokens of `rows` leave on the way, and where; None for none.
         """
         self._hf, self._passes, self._rows = hf, passes, rows
         self._positions, self._plan, self.longest = positions, plan, max_new_tokens
@@ -88,13 +84,9 @@ class AnswerRun:
         return self.prompt_tokens if own is None else int(own[0, -1]) + 1
 
     def stream(self, given: Sequence[int] = ()) -> Generator[str, None, Answer]:
-        """Write the whole answer by itself, yielding the text piece by piece.
+        """Write the whole answer by itself, yielding the pieces of its text; returns the `Answer`.
 
-        Args:
-            given: tokens to write first, whatever the model would have chosen.
-
-        Returns:
-            the `Answer`; the pieces joined are its text.
+        given: tokens to write first, whatever the model would have chosen.
         """
         self.prefill(warm=not given)  # nobody is shown the seconds of words that are scored
         self.allocated_bytes = self.kv_cache_bytes + self.static_bytes

@@ -40,17 +40,13 @@ class LayerwiseRun:
         text: int,
         positions: Tensor | None = None,
     ):
-        """Prepare a run.
+        """decoder: the stock model below the language head.
+        plan: for its number of layers.
+        visual: (plan.enters,) which rows of the prompt are the visual tokens, ascending.
+        text: the row at which the text after the picture begins.
+        positions: (axes, T) rotary positions of the prompt's rows; None for 0, 1, 2, ….
 
-        Args:
-            decoder: the stock model below the language head.
-            plan: for its number of layers.
-            visual: (plan.enters,) which rows of the prompt are the visual tokens, ascending.
-            text: the row at which the text after the picture begins.
-            positions: (axes, T) rotary positions of the prompt's rows; None for 0, 1, 2, ….
-
-        Raises:
-            ModelError: a decoder whose layers look back only so far, or whose attention differs.
+        Raises ModelError: a decoder whose layers look back only so far, or whose attention differs.
         """
         self._decoder, self._plan = decoder, plan
         self._visual, self._text, self._positions = visual, text, positions

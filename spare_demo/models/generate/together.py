@@ -39,9 +39,7 @@ def decode_together(
 
     Answers whose caches would not fit as one are decoded each by itself.
 
-    Args:
-        hf, passes: as of `AnswerRun`.
-        runs: the answers, of which nothing was run yet; each `joinable`.
+    hf, passes: as of `AnswerRun`. runs: of which nothing was run yet; each `joinable`.
 
     Yields:
         after every pass what came of it, by label: a piece of text, or an `Answer` that is done.

@@ -46,8 +46,7 @@ def config_folder(repository: str, file: str = "config.json") -> Path:
 
     Its name is the commit. Where the hub cannot be reached, the commit that was used last.
 
-    Raises:
-        ModelError: not there, and not to be had; the message says why.
+    Raises ModelError where it is not there and not to be had; the message says why.
     """
     try:
         # First without the hub client's patience: it tries for half a minute.
@@ -74,8 +73,7 @@ def download_small_files(repository: str, commit: str) -> None:
 def shards(folder: Path, repository: str | None) -> list[str]:
     """Names of the weight files of a folder, or of a repository's commit whose folder it is.
 
-    Raises:
-        ModelError: a damaged index, or an index that cannot be had.
+    Raises ModelError for an index that is damaged or cannot be had.
     """
     label = repository or f"The model folder '{folder.resolve().name}'"
     if repository is not None and not any((folder / name).exists() for name in (INDEX, SINGLE)):

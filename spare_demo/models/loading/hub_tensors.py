@@ -53,13 +53,10 @@ def download_tensors(
 ) -> Path:
     """A safetensors file that holds the wanted tensors of a repository's files, and no others.
 
-    Args:
-        files: of the repository, in safetensors form.
-        name: of the new file, without its ending.
-        report: gets a sentence where the server sends whole files only, before they are moved.
+    files: of the repository, in safetensors form. name: of the new file, without its ending.
+    report: gets a sentence where the server sends whole files only, before they are moved.
 
-    Raises:
-        ModelError: not to be had, damaged on the hub, or no room on the disk; the message says so.
+    Raises ModelError: not to be had, damaged on the hub, or no room on the disk; it says so.
     """
     folder = Path(constants.HF_HOME) / "spare-demo" / repository.replace("/", "--") / commit
     target = folder / f"{name}.safetensors"

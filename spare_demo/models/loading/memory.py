@@ -230,11 +230,7 @@ def plan_room(config: Any, family: type[Model], fit: Fit) -> Room:
 
 
 def find_room(config: Any, family: type[Model], label: str, fit: Fit) -> Room:
-    """The same, reported.
-
-    Raises:
-        ModelError: not enough memory, with what would be.
-    """
+    """The same, reported; raises ModelError for too little memory, with what would be enough."""
     room = plan_room(config, family, fit)
     free = room.free + room.given_back
     sentence = f"{label} needs about {size_words(room.needed)} {room.where}"
