@@ -217,8 +217,8 @@ class Model(Resident):
             text_pass: the question's, where `encode` has begun it.
 
         Raises:
-            ValueError: a question longer than the language model's memory, or another layer, or
-                guidance by words without the language model.
+            ValueError: a question longer than the language model's memory, another layer than -2
+                and -1, or guidance by words without the language model.
         """
         prompt, input_ids = build_prompt(self.processor, question, picture.slots, self.system)
         room = self._config.text_config.max_position_embeddings
@@ -264,14 +264,8 @@ class Model(Resident):
     ) -> tuple[VisualTokens, float]:
         """What the pruning methods get of a picture and a question, and the seconds it took.
 
-        Args:
-            encoding: from this model's `see` or `look`.
-            question, relevance, together: as of `ask`.
-            text_pass: the question's; None where `read` gives none.
-
-        Raises:
-            ValueError: another layer than -2 and -1 to read relevance from, or guidance by words
-                without the language model.
+        encoding: from this model's `see` or `look`.
+        text_pass: the question's; None where `read` gives none. All else, and errors, as of `ask`.
         """
         by_words = relevance.guidance_text == "words"
         if by_words and not self.has_language_model:

@@ -38,17 +38,12 @@ def film_frames(
 ) -> Iterator[Display]:
     """A frame for each budget: what the first two methods with a pick order keep, and the answers.
 
-    Args:
-        model: None where it is not to be asked: then the frames have no answers.
-        canvas: of the exploration's picture.
-        titles: what to call each label.
-        budgets: each from 1 to n.
+    model: None where it is not to be asked: then the frames have no answers.
+    canvas: of the exploration's picture. titles: what to call each label. budgets: each 1 to n.
 
-    Yields:
-        the frames in the order of the budgets, each as soon as its answers are there.
+    Yields the frames in the order of the budgets, each as soon as its answers are there.
 
-    Raises:
-        ValueError: no method has a pick order, or as `grow`; the message may be shown.
+    Raises ValueError, with a sentence to show, where no method has a pick order, and as `grow`.
     """
     labels = labels_with_order(exploration.methods)[:MOST_METHODS]
     for step in grow(model, exploration, labels, budgets, max_new_tokens, positions):

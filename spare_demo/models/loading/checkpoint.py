@@ -75,9 +75,7 @@ def open_checkpoint(source: Path | str, label: str, fit: Fit) -> OpenCheckpoint:
 def read_checkpoint(opened: OpenCheckpoint, tower: TextTower | None, **words: Any) -> Model:
     """Load model and processor; no code from the checkpoint is ever run.
 
-    Args:
-        tower: the text side of its vision tower, as of `Model`.
-        words: further arguments of `Model`.
+    tower, words: arguments of `Model`.
 
     Returns:
         the model with every parameter from the checkpoint; of a fit without language model with
