@@ -21,7 +21,7 @@ from transformers import DynamicCache
 from spare_demo.models.generate.decoding import Text, end_ids
 from spare_demo.models.generate.passes import Passes
 from spare_demo.models.generate.repetition import penalised
-from spare_demo.models.generate.rows import image_run
+from spare_demo.models.generate.rows import image_run, prompt_embeddings
 from spare_demo.tokens import where_float64_is
 
 T = TypeVar("T")
@@ -229,14 +229,12 @@ class _Batch:
 
     def _split(self, prompt: Prompt) -> tuple[_Part, _Part]:
         """The text before the picture with the visual tokens, and the text after them."""
+        embeds = prompt_embeddings(self.hf, prompt.input_ids, prompt.visual)
         run = image_run(prompt.input_ids, self.hf.config.image_token_id)
-        ids, embed = prompt.input_ids[0].to(self.hf.device), self.hf.get_input_embeddings()
-        before, tail = embed(ids[: run.start]), embed(ids[run.stop :])
-        head = torch.cat([before, prompt.visual.to(before)])
-        if prompt.positions is None:
-            return (head, None), (tail, None)
-        places = prompt.positions
-        return (head, places[:, : len(head)]), (tail, places[:, len(head) :])
+        at, places = run.start + len(prompt.visual), prompt.positions
+        if places is None:
+            return (embeds[:at], None), (embeds[at:], None)
+        return (embeds[:at], places[:, :at]), (embeds[at:], places[:, at:])
 
 
 class PaddedCache:

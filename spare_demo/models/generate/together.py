@@ -128,13 +128,9 @@ class _RoomyLayer(DynamicLayer):
         space = one.new_empty(2, 1, one.shape[1], length + more, one.shape[3])
         # Taken apart once: whatever a step does here it does in every layer.
         self._keys, self._values = space
-        start = 0  # by copies: MPS has got concatenation into a strided slice wrong
-        for part in parts:
-            count = part.keys.shape[2]
-            self._keys.narrow(2, start, count).copy_(part.keys)
-            self._values.narrow(2, start, count).copy_(part.values)
-            start += count
-        self._show(length)
+        self._show(0)
+        for part in parts:  # by copies: MPS has got concatenation into a strided slice wrong
+            self.update(part.keys, part.values)
 
     def _show(self, length: int) -> tuple[Tensor, Tensor]:
         self._length = length
