@@ -33,7 +33,7 @@ from spare_demo.models.loading.catalogue import (
     Entry,
     published_config,
 )
-from spare_demo.models.loading.memory import Fit, Room, size_words
+from spare_demo.models.loading.memory import Fit, Room, free_bytes, needed_bytes, size_words
 from spare_demo.models.loading.number_format import suited_format, unpacks_in_every_pass
 
 _WORDS = 60  # of a prompt, in tokens
@@ -63,8 +63,8 @@ def this_machine(device: str) -> Machine:
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     gpus = [n for n in range(count) if device in ("auto", "cuda", f"cuda:{n}")]
     return Machine(
-        tuple(memory.free_bytes(torch.device("cuda", number)) for number in gpus),
-        memory.free_bytes(torch.device("cpu")),
+        tuple(free_bytes(torch.device("cuda", number)) for number in gpus),
+        free_bytes(torch.device("cpu")),
         "SPACE_ID" in os.environ,
         frozenset({TINY_LLAVA.name} if hub.is_complete(str(TINY_LLAVA.source)) else ()),
     )
@@ -120,7 +120,7 @@ def needed(name: str, device: str, bits: int = 16) -> int:
     family, fit = FAMILIES[config.model_type], Fit(torch.device(device), bits=bits)
     weights = memory.count_weights(config, family)
     number_format = suited_format(config.dtype, weights.count, fit.device, bits)
-    return memory.needed_bytes(config, family, weights, fit, number_format)
+    return needed_bytes(config, family, weights, fit, number_format)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from spare_demo.models.loading import machine as module
-from spare_demo.models.loading import memory
 from spare_demo.models.loading.machine import Machine, choose, needed, to_follow
 
 GB = 10**9
@@ -67,7 +66,7 @@ def test_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     monkeypatch.setattr(
-        memory, "free_bytes", lambda device: free[device.index] if device.type == "cuda" else GB
+        module, "free_bytes", lambda device: free[device.index] if device.type == "cuda" else GB
     )
     monkeypatch.setenv("SPACE_ID", "someone/space")
     assert module.this_machine("auto") == Machine((3 * GB, 20 * GB), GB, space=True)
