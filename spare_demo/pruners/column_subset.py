@@ -20,7 +20,7 @@ from torch import Tensor
 
 from spare_demo.pruners.base import largest
 from spare_demo.pruners.cosines import gram_matrix
-from spare_demo.pruners.greedy import DEPENDENT
+from spare_demo.pruners.plain import DEPENDENT
 from spare_demo.pruners.views import ViewPruner
 from spare_demo.tokens import Selection, VisualTokens, count_informed
 

@@ -14,6 +14,8 @@ import logging
 import torch
 from torch import Tensor
 
+from spare_demo.pruners import plain
+
 try:
     import triton
     import triton.language as tl
@@ -41,20 +43,17 @@ def available(device: torch.device) -> bool:
 def _runs(device: torch.device) -> bool:
     one = torch.ones(1, 1, 1, dtype=torch.float64, device=device)
     try:
-        return int(steps(one, one[0], one, 1, 0.0, 0.0)[0]) == 0
+        return int(steps(one, one[0], one, 1)[0]) == 0
     except Exception:  # no compiler on this machine, a driver too old, ...
         _log.warning("The fused selection cannot be used here; the plain loop is.", exc_info=True)
         return False
 
 
-def steps(
-    rows: Tensor, start: Tensor, merit: Tensor, k: int, tie: float, dependent: float
-) -> tuple[Tensor, Tensor, Tensor]:
+def steps(rows: Tensor, start: Tensor, merit: Tensor, k: int) -> tuple[Tensor, Tensor, Tensor]:
     """All k steps at once, as the plain loop in `plain.py` defines them.
 
     rows: (b, n, d); start: (b, n) their squared lengths; merit: (m, b, n); all float64 on one CUDA
-    device. tie, dependent: in units of `start`.
-    Returns order, value, second, each (m, b, k).
+    device. Returns order, value, second, each (m, b, k).
     """
     m, b, n = merit.shape
     table = rows @ rows.mT
@@ -62,7 +61,7 @@ def steps(
     # A step reads one and writes the other. Not two halves of one tensor: with an odd number of
     # values the second is aligned otherwise, and Triton would compile the kernel twice.
     u = [merit.new_empty(m, b, n), merit.new_empty(m, b, n)]
-    u[0].copy_(torch.where(start > dependent, start, 0.0))
+    u[0].copy_(torch.where(start > plain.DEPENDENT**2, start, 0.0))
     factor = merit.new_empty(m, b, k, n)
     order = torch.empty(m, b, k, dtype=torch.long, device=merit.device)
     value, second = merit.new_empty(m, b, k), merit.new_empty(m, b, k)
@@ -71,21 +70,11 @@ def steps(
     with torch.cuda.device_of(merit):
         for t in range(k):
             _step[grid](
-                table,
-                merit,
-                reach,
-                u[t % 2],
-                u[1 - t % 2],
-                factor,
-                order,
-                value,
-                second,
-                t,
-                b,
-                n,
-                k,
-                TIE=tie,
-                DEPENDENT=dependent,
+                *(table, merit, reach, u[t % 2], u[1 - t % 2]),
+                *(factor, order, value, second),
+                *(t, b, n, k),
+                TIE=plain.TIE,
+                DEPENDENT=plain.DEPENDENT**2,
                 ALL=triton.next_power_of_2(n),
                 COLUMNS=_COLUMNS,
                 DEPTH=_DEPTH,

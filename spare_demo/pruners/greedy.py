@@ -11,9 +11,9 @@ so methods that differ in nothing else share one matrix of cosines.
 
 The cosines square the condition number: on nearly rank-deficient features the released CDPruner
 takes the root of a negative number and repeats picks. So the arithmetic is float64 whatever the
-input, and picks stand only while rounding is far below the values compared (`TRUST`). Where it is
-not, the residuals of all rows are recomputed from the features and the loop continues from there:
-each such round sees six more digits of u.
+input, and picks stand only while rounding is far below the values compared (`plain.TRUST`). Where
+it is not, the residuals of all rows are recomputed from the features and the loop continues from
+there: each such round sees six more digits of u.
 """
 
 from __future__ import annotations
@@ -30,17 +30,6 @@ from spare_demo.pruners import fused, plain
 from spare_demo.pruners.base import Pruner, check_budget, largest
 from spare_demo.pruners.views import in_turn, view_shares
 from spare_demo.tokens import Selection, VisualTokens, count_informed
-
-DEPENDENT = 1e-6
-"""A token whose sine to the span of the picked ones is no larger lies in it: features come in
-float32 at best, and a sine of this size is what rounding leaves of a true dependence there."""
-
-TIE = 2e-14
-"""Values of u this close, against u at the start of a round, differ by rounding alone."""
-
-TRUST = 1e-6
-"""A round ends when the best value falls to this share of what an open token had at its start:
-rounding is then about 1e-9 of the values compared."""
 
 
 class Picks(NamedTuple):
@@ -116,9 +105,9 @@ def greedy(features: Tensor, merit: Tensor, k: int) -> Picks:
     features: (b, n, d), any float dtype; only the directions of the rows matter.
     merit: (m, b, n) or (b, n), >= 0.
 
-    Ties, exact ones and those that differ by rounding alone (`TIE`), go to the lower index.
-    When no token is independent of the picked ones any more (sine <= `DEPENDENT`; zero vectors
-    and tokens of no merit never are), the rest follow by highest merit, with gain 0.
+    Ties, exact ones and those that differ by rounding alone (`plain.TIE`), go to the lower index.
+    When no token is independent of the picked ones any more (sine <= `plain.DEPENDENT`; zero
+    vectors and tokens of no merit never are), the rest follow by highest merit, with gain 0.
     """
     shape = (*merit.shape[:-1], k)
     features, merit = features.detach(), merit.reshape(-1, *features.shape[:2])
@@ -179,10 +168,8 @@ class Run(NamedTuple):
 
 def _round(rows: Tensor, start: Tensor, merit: Tensor, k: int) -> Run:
     """Up to k steps from rows (b, n, d) whose squared lengths are start (b, n); merit (m, b, n)."""
-    if rows.is_cuda and fused.available(rows.device):
-        steps = fused.steps(rows, start, merit, k, TIE, DEPENDENT**2)
-    else:
-        steps = plain.steps(rows, start, merit, k, TIE, DEPENDENT**2, TRUST)
+    by_kernel = rows.is_cuda and fused.available(rows.device)
+    steps = (fused if by_kernel else plain).steps(rows, start, merit, k)
     return Run(*steps, _num_valid_steps(*steps[:2], merit * start))
 
 
@@ -190,11 +177,11 @@ def _num_valid_steps(order: Tensor, value: Tensor, reach: Tensor) -> Tensor:
     """How many of the first t steps are right: (m, b) from (m, b, t) twice and reach (m, b, n).
 
     A step is, where something independent was left, and where what it picked is worth more than
-    `TRUST` of what any token not yet picked was worth when the round began.
+    `plain.TRUST` of what any token not yet picked was worth when the round began.
     """
     open_ = reach.scatter(-1, order, 0.0).amax(dim=-1, keepdim=True)  # never picked
     later = reach.gather(-1, order).flip(-1).cummax(dim=-1).values.flip(-1)  # picked at t or after
-    right = (value > 0) & (value >= TRUST * torch.maximum(open_, later))
+    right = (value > 0) & (value >= plain.TRUST * torch.maximum(open_, later))
     return right.long().cumprod(dim=-1).sum(dim=-1)
 
 
@@ -210,16 +197,14 @@ def _finish(rows: Tensor, merit: Tensor, run: Run, i: int, v: int) -> None:
         rows = _project_out(rows, new_picks)
         start = rows.square().sum(dim=-1)
         merit[order[:done]] = 0.0
-        alive = merit.masked_fill(start <= DEPENDENT**2, 0.0)
+        alive = merit.masked_fill(start <= plain.DEPENDENT**2, 0.0)
         if not bool((alive > 0).any()):
             break
         more = _round(rows[None], start[None], alive[None, None], k - done)
-        num_valid_steps = int(more.num_valid_steps)
-        new_picks = more.order[0, 0, :num_valid_steps]
-        order[done : done + num_valid_steps] = new_picks
-        value[done : done + num_valid_steps] = more.value[0, 0, :num_valid_steps]
-        second[done : done + num_valid_steps] = more.second[0, 0, :num_valid_steps]
-        done += num_valid_steps
+        begin, done = done, done + int(more.num_valid_steps)
+        for part, new in zip((order, value, second), more[:3], strict=True):
+            part[begin:done] = new[0, 0, : done - begin]
+        new_picks = order[begin:done]
     order[done:] = largest(merit.index_fill(0, order[:done], -1.0), k - done)
     value[done:] = second[done:] = 0.0
 

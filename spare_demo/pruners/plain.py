@@ -14,22 +14,23 @@ from torch import Tensor
 
 from spare_demo.pruners.cosines import Cosines, Numbers
 
+DEPENDENT = 1e-6
+"""A token whose sine to the span of the picked ones is no larger lies in it: features come in
+float32 at best, and a sine of this size is what rounding leaves of a true dependence there."""
 
-def steps(
-    rows: Tensor,
-    start: Tensor,
-    merit: Tensor,
-    k: int,
-    tie: float,
-    dependent: float,
-    trust: float,
-) -> tuple[Tensor, Tensor, Tensor]:
+TIE = 2e-14
+"""Values of u this close, against u at the start of a round, differ by rounding alone."""
+
+TRUST = 1e-6
+"""A round ends when the best value falls to this share of what an open token had at its start:
+rounding is then about 1e-9 of the values compared."""
+
+
+def steps(rows: Tensor, start: Tensor, merit: Tensor, k: int) -> tuple[Tensor, Tensor, Tensor]:
     """Up to k steps of each view for each merit.
 
     rows: (b, n, d); start: (b, n) their squared lengths; merit: (m, b, n), from 0 to 1; all
-    float64 on one device, products of which are made there.
-    tie, dependent: in units of `start`. trust: a run ends, zeros after it, where the best value is
-    below this share of what any token not yet picked was worth at the start.
+    float64 on one device, products of which are made there. A run ends, zeros after it, by `TRUST`.
     Returns order, value, second, each (m, b, k), on that device: which token was picked, merit_i *
     u_i of the best one, and that of the second best.
     """
@@ -40,14 +41,9 @@ def steps(
     for v in range(b):
         cosines = Cosines(rows[v], takes=m * k)
         for i in range(m):
-            target = order[i, v], best[i, v]
-            _run(cosines, begin[v], worth[i, v], factor, *target, tie, dependent, trust)
-    picked, values = torch.from_numpy(order), torch.from_numpy(best)
-    return (
-        picked.to(rows.device),
-        values[..., 0].to(rows.device),
-        values[..., 1].to(rows.device),
-    )
+            _run(cosines, begin[v], worth[i, v], factor, order[i, v], best[i, v])
+    values = torch.from_numpy(best).to(rows.device)
+    return torch.from_numpy(order).to(rows.device), values[..., 0], values[..., 1]
 
 
 def _run(
@@ -57,20 +53,17 @@ def _run(
     factor: Numbers,
     order: NDArray[np.int64],
     best: Numbers,
-    tie: float,
-    dependent: float,
-    trust: float,
 ) -> None:
     """The loop itself. start, merit: (n,); writes into factor (k, n), order (k,), best (k, 2)."""
     k, n = factor.shape
-    u = np.where(start > dependent, start, 0.0)
-    slack = tie * merit * start
+    u = np.where(start > DEPENDENT**2, start, 0.0)
+    slack = TIE * merit * start
     values, scratch, flag = np.empty(n), np.empty(n), np.empty(n, bool)
     for t in range(k):
         np.multiply(merit, u, out=values)
         top = int(values.argmax())
         value = values[top]
-        if not value > 0 or value * tie < trust * slack.max():
+        if not value > 0 or value * TIE < TRUST * slack.max():
             break
         np.add(values, slack, out=scratch)
         pick = int(np.greater_equal(scratch, value, out=flag).argmax())  # the first of the tied
@@ -84,4 +77,4 @@ def _run(
         row *= u[pick] ** -0.5
         u -= np.multiply(row, row, out=scratch)
         u[pick] = slack[pick] = 0.0
-        u *= np.greater(u, dependent, out=flag)
+        u *= np.greater(u, DEPENDENT**2, out=flag)

@@ -122,7 +122,7 @@ def test_compare_says_where_a_criterion_has_nothing_left(
     assert run()[0] == 0
     assert "by its criterion" not in capsys.readouterr().out
     # As of features in which no token has a larger sine than this to those picked.
-    monkeypatch.setattr("spare_demo.pruners.greedy.DEPENDENT", 0.95)
+    monkeypatch.setattr("spare_demo.pruners.plain.DEPENDENT", 0.95)
     out, _ = recorded(run, "--methods", "spare", "random")
     kept = read_result((out / "result.json").read_text()).result.selections
     informed = kept["spare"].informed

@@ -17,8 +17,6 @@ from spare_demo.pruners import PRUNERS, fused, greedy, plain
 
 pytest.importorskip("triton", reason="needs Triton, which torch brings where it runs on CUDA")
 
-DEPENDENT = greedy.DEPENDENT**2
-
 
 def case(seed: int, n: int, d: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Rows (2, n, d), start (2, n) and merit (3, 2, n) of one of five kinds, by seed."""
@@ -55,7 +53,7 @@ def assert_same(
 ) -> None:
     """The steps that stand are the plain loop's, and as many stand."""
     k = found[0].shape[-1]
-    expected = plain.steps(rows, start, merit, k, greedy.TIE, DEPENDENT, greedy.TRUST)
+    expected = plain.steps(rows, start, merit, k)
     num_valid_steps = greedy._num_valid_steps(*expected[:2], merit * start)
     assert torch.equal(greedy._num_valid_steps(found[0], found[1], merit * start), num_valid_steps)
     good = torch.arange(k) < num_valid_steps[..., None]
@@ -71,7 +69,7 @@ def interpreted(seeds: range, n: int, d: int, k: int) -> int:
     rows, start, merit = (
         torch.cat([each[part] for each in cases], dim=dim) for part, dim in enumerate((0, 0, 1))
     )
-    found = fused.steps(rows, start, merit, k, greedy.TIE, DEPENDENT)
+    found = fused.steps(rows, start, merit, k)
     assert_same(found, rows, start, merit)
     return merit.shape[0] * merit.shape[1]
 
@@ -109,7 +107,7 @@ def test_all_steps_run_what_one_step_compiles(monkeypatch: pytest.MonkeyPatch, n
 
     monkeypatch.setattr(fused, "_step", Recorder())
     rows = torch.ones(1, n, 2, dtype=torch.float64)
-    fused.steps(rows, torch.ones(1, n).double(), torch.ones(1, 1, n).double(), 4, 0.0, 0.0)
+    fused.steps(rows, torch.ones(1, n).double(), torch.ones(1, 1, n).double(), 4)
     assert len(aligned) == 4 and len(set(aligned)) == 1
 
 
@@ -121,7 +119,7 @@ def test_a_model_is_warmed_up_for_views_of_the_size_that_it_has(
 
     def steps(*arguments: Any) -> tuple[torch.Tensor, ...]:
         chosen.append(arguments[0].shape[1:])
-        return plain.steps(*arguments, greedy.TRUST)
+        return plain.steps(*arguments)
 
     monkeypatch.setattr(torch.Tensor, "is_cuda", True)
     monkeypatch.setattr(fused, "available", lambda device: True)
@@ -143,7 +141,7 @@ def test_a_thousand_cases_on_a_gpu() -> None:
         rows, start, merit = case(seed, n, 2 + seed % 50)
         gpu = [part.cuda() for part in (rows, start, merit)]
         # Few shapes, or every case would be compiled and captured anew.
-        found = fused.steps(gpu[0], gpu[1], gpu[2], min(n, 12), greedy.TIE, DEPENDENT)
+        found = fused.steps(gpu[0], gpu[1], gpu[2], min(n, 12))
         assert_same(tuple(part.cpu() for part in found), rows, start, merit)
 
 
