@@ -94,6 +94,8 @@ class CurveChart:
         if self.bound is not None:
             traces.append(self._trace("SVD bound", self.bound, INK, "dash"))
         axis = PLOTLY_AXIS | {"tickcolor": INK, "ticks": "outside"}
+        upright = {"type": "line", "xref": "x", "yref": "paper", "y0": 0, "y1": 1}
+        upright |= {"x0": self.budget, "x1": self.budget, "line": {"color": INK, "width": 1.5}}
         # Made at once: to update one that exists takes Plotly several times as long.
         layout = go.Layout(
             **PLOTLY_LAYOUT,
@@ -111,18 +113,7 @@ class CurveChart:
                 "title": {"text": "tokens kept (k)"},
             },
             yaxis={**axis, "rangemode": "tozero", "title": {"text": self.y_title}},
-            shapes=[
-                {
-                    "type": "line",
-                    "xref": "x",
-                    "yref": "paper",
-                    "x0": self.budget,
-                    "x1": self.budget,
-                    "y0": 0,
-                    "y1": 1,
-                    "line": {"color": INK, "width": 1.5},
-                }
-            ],
+            shapes=[upright],
         )
         return go.Figure(traces, layout)
 
@@ -200,11 +191,10 @@ def error_chart(
     """
     title = "relative error"
     chart = CurveChart(budgets, series, random, budget, title, title, bound=bound)
-    at = nearest_place(budgets, budget)
+    numbers, at = _at_budget(chart)
     sentence = (
-        f"Relative error of rebuilding all tokens from {tokens_word(int(budgets[at]))}: "
-        f"{_numbers(chart, at)}. No choice can be below {number(float(bound[at]))}, the SVD bound."
-        f"{_worse_than_random(chart, at)}"
+        f"Relative error of rebuilding all tokens from {numbers}. No choice can be below "
+        f"{number(float(bound[at]))}, the SVD bound.{_worse_than_random(chart, at)}"
     )
     return replace(chart, sentence=sentence)
 
@@ -218,10 +208,9 @@ def kl_chart(
     """
     titles = ("KL (nats)", "KL to the unpruned model (nats)")
     chart = CurveChart(budgets, series, random, budget, *titles)
-    at = nearest_place(budgets, budget)
     sentence = (
         "KL of the first word to the unpruned model, in nats, with "
-        f"{tokens_word(int(budgets[at]))}: {_numbers(chart, at)}. 0 means that nothing changed."
+        f"{_at_budget(chart)[0]}. 0 means that nothing changed."
     )
     return replace(chart, sentence=sentence)
 
@@ -231,15 +220,17 @@ def nearest_place(budgets: Sequence[int], budget: int) -> int:
     return min(range(len(budgets)), key=lambda index: abs(budgets[index] - budget))
 
 
-def _numbers(chart: CurveChart, at: int) -> str:
-    """The numbers at one place, in words."""
+def _at_budget(chart: CurveChart) -> tuple[str, int]:
+    """How many tokens are kept at the budget and the numbers there, in words; and its place."""
+    at = nearest_place(chart.budgets, chart.budget)
     methods = "".join(
         f"{label} {number(float(value))}, "
         for label, curve in chart.series.items()
         if (value := curve[at]) is not None
     )
     mean, low, high = (number(float(curve[at])) for curve in chart.random)
-    return f"{methods}random picks {mean} ({low} to {high})"
+    tokens = tokens_word(int(chart.budgets[at]))
+    return f"{tokens}: {methods}random picks {mean} ({low} to {high})", at
 
 
 def _worse_than_random(chart: CurveChart, at: int) -> str:

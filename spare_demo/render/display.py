@@ -235,15 +235,19 @@ class Area:
         return f'<polygon points="{_path(self.points)}" fill="{hex_of(self.colour)}"/>'
 
 
+Colours = Callable[[NDArray[np.float64]], NDArray[np.uint8]]
+"""(m,) shares from 0 to 1 -> (m, 3) colours."""
+
+
 @dataclass(frozen=True, eq=False)
 class ColourBar:
-    """Colours from left to right; `colours` gives (m, 3) of them for m shares from 0 to 1."""
+    """Colours from left to right."""
 
     left: int
     top: int
     right: int
     bottom: int
-    colours: Callable[[NDArray[np.float64]], NDArray[np.uint8]]
+    colours: Colours
 
     def paint(self, image: Image.Image, scale: int) -> None:
         """A colour for each column."""

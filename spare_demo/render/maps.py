@@ -1,11 +1,11 @@
-"""Maps of raw numbers per token over the photo, each with the sentence of what it shows.
+"""Maps of numbers per token over the photo, raw ones and the order of picks, with their sentence.
 
 Of every function here: `canvas` is the photo and its grid, `label` the method's name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -13,18 +13,20 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from spare_demo.render.base import Tokens, number, token_flags, tokens_word
+from spare_demo.render.base import Tokens, number, token_flags, token_list, tokens_word
 from spare_demo.render.canvas import Canvas
-from spare_demo.render.colours import cividis
-from spare_demo.render.display import ColourBar, Display, Item, Line, Photo, Text
+from spare_demo.render.colours import Colour, cividis, hue_ramp
+from spare_demo.render.display import ColourBar, Colours, Display, Item, Line, Photo, Text
 from spare_demo.render.legend import FAINT, INK, on_canvas, strip_height, strip_width, text_size
-from spare_demo.render.marks import Fill
+from spare_demo.render.marks import Fill, Outline, line_width
 from spare_demo.render.sentences import say
-from spare_demo.render.text import font, wrap
+from spare_demo.render.text import font, shorten, wrap
 
 Values = Sequence[float] | NDArray[np.floating] | torch.Tensor
 
 OPACITY = 0.55  # of the colours; the grey photo stays readable under them
+NUMBERED = 64  # most picks that carry their rank; more would be a page of digits
+PICKED_OPACITY = 0.8  # of a picked token's colour
 
 
 def heatmap(
@@ -174,6 +176,52 @@ def source_map(canvas: Canvas, sources: torch.Tensor, row: int, label: str) -> D
     return heatmap(canvas, weights, what, meaning, (0.0, max(1.0, float(weights.max()))))
 
 
+def pick_order(canvas: Canvas, order: Tokens, colour: Colour, label: str) -> Display:
+    """Picked tokens from dark (first) to light (last) in the method's hue, numbered while few.
+
+    order: (k,) token indices in the order they were picked. colour, label: the method's.
+    """
+    n = canvas.grid.n
+    picks = token_list(order)
+    k = len(picks)
+    shades = hue_ramp(colour, np.arange(k) / max(1, k - 1))
+    fill, flags = np.zeros((n, 3), np.uint8), np.zeros(n, np.bool_)
+    fill[picks], flags[picks] = shades, True
+
+    items: list[Item] = [
+        Photo(0, 0, canvas.dim),
+        Fill(canvas, flags, fill, PICKED_OPACITY),
+        Outline(canvas, flags, (255, 255, 255), max(1, line_width(canvas.patch) // 2)),
+    ]
+    if k <= NUMBERED:
+        items += _ranks(canvas, picks.tolist(), shades)
+
+    sentence = say("order", label=label, count=k, tokens=tokens_word(n))
+    if k:
+        sentence += say("first", where=canvas.where(int(picks[0])))
+        if canvas.grid.padding.any():
+            ranks = np.flatnonzero(canvas.grid.padding.numpy()[picks]) + 1
+            sentence += say("padding rank", rank=ranks[0]) if ranks.size else say("no padding")
+
+    size = text_size(canvas)
+    title = shorten(f"{label}: order of the {tokens_word(k)} kept", _room(canvas), size)
+    strip, bar = _titled_bar(canvas, [title], partial(hue_ramp, colour))
+    if k > 1:
+        below = bar.bottom + size * 1.1
+        last = Text(bar.right, below, f"last ({k})", size, FAINT, "rm")
+        strip += [bar, Text(bar.left, below, "first (1)", size, FAINT), last]
+    return on_canvas(canvas, items, (strip, strip_height(canvas)), sentence + ".")
+
+
+def _ranks(canvas: Canvas, picks: list[int], shades: np.ndarray) -> Iterator[Text]:
+    size = max(6, round(canvas.patch * 0.5))
+    for rank, (token, shade) in enumerate(zip(picks, shades, strict=True), start=1):
+        x0, y0, x1, y1 = canvas.rectangle(token)
+        dark = shade.astype(float) @ (0.299, 0.587, 0.114) < 128
+        ink = (255, 255, 255) if dark else (0, 0, 0)
+        yield Text((x0 + x1) / 2, (y0 + y1) / 2, str(rank), size, ink, "mm")
+
+
 def _patches_are(count: int) -> str:
     return {0: "No patch is", 1: "1 patch is"}.get(count, f"{count} patches are")
 
@@ -199,18 +247,11 @@ def _strip(
 
     ends: lowest and highest value of the colours. ticks: values within them, and their words.
     """
-    width, size, y = strip_width(canvas), text_size(canvas), canvas.size[1]
-    pad = round(size * 0.6)
-    lines = wrap(title, width - 2 * pad, size)
-    extra = round(size * 1.4) * (len(lines) - 1)
-    items: list[Item] = []
-    for index, words in enumerate(lines):
-        middle = y + round(size * 1.05) + round(size * 1.4) * index
-        items.append(Text(pad, middle, words, size, INK))
-
-    left, right = pad, width - pad
-    top, bottom = y + round(size * 1.9) + extra, y + round(size * 2.7) + extra
-    items.append(ColourBar(left, top, right, bottom, cividis))
+    size = text_size(canvas)
+    lines = wrap(title, _room(canvas), size)
+    items, bar = _titled_bar(canvas, lines, cividis)
+    items.append(bar)
+    left, top, right, bottom = bar.left, bar.top, bar.right, bar.bottom
 
     low, high = ends
     ticks = sorted(ticks, key=lambda tick: tick[0])
@@ -226,7 +267,25 @@ def _strip(
         foot = point if abs(point - centre) < wide / 2 else centre
         items.append(Line(((point, bottom), (foot, bottom + drop)), FAINT, line))
         items.append(Text(centre, bottom + drop + size * 0.65, words, size, INK, "mm"))
-    return items, strip_height(canvas) + extra
+    return items, strip_height(canvas) + round(size * 1.4) * (len(lines) - 1)
+
+
+def _titled_bar(
+    canvas: Canvas, lines: Sequence[str], colours: Colours
+) -> tuple[list[Item], ColourBar]:
+    """The lines of a title at the top of the strip, and the bar of colours that comes below."""
+    size, y = text_size(canvas), canvas.size[1]
+    pad, step = round(size * 0.6), round(size * 1.4)
+    first = y + round(size * 1.05)
+    titles = [Text(pad, first + step * i, line, size, INK) for i, line in enumerate(lines)]
+    y += step * (len(lines) - 1)
+    right, top, bottom = pad + _room(canvas), y + round(size * 1.9), y + round(size * 2.7)
+    return [*titles], ColourBar(pad, top, right, bottom, colours)
+
+
+def _room(canvas: Canvas) -> int:
+    """Width of the words and the bar."""
+    return strip_width(canvas) - 2 * round(text_size(canvas) * 0.6)
 
 
 def side_by_side(

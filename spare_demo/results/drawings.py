@@ -21,8 +21,13 @@ from spare_demo.render.colours import colours_of
 from spare_demo.render.curves import CurveChart, error_chart, kl_chart
 from spare_demo.render.display import Display
 from spare_demo.render.grid import Cell, methods_grid
-from spare_demo.render.maps import consensus_map, leftover_map, relevance_map, weight_map
-from spare_demo.render.order import pick_order
+from spare_demo.render.maps import (
+    consensus_map,
+    leftover_map,
+    pick_order,
+    relevance_map,
+    weight_map,
+)
 from spare_demo.render.overlay import difference, layer_overlay, selection_overlay
 
 ValueT = TypeVar("ValueT")

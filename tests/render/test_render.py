@@ -13,9 +13,8 @@ from spare_demo.render.canvas import DIM, Canvas
 from spare_demo.render.colours import BLUE, VERMILION, cividis, hue_ramp
 from spare_demo.render.curves import error_chart
 from spare_demo.render.display import Text
-from spare_demo.render.maps import heatmap, side_by_side
+from spare_demo.render.maps import heatmap, pick_order, side_by_side
 from spare_demo.render.marks import line_width
-from spare_demo.render.order import pick_order
 from spare_demo.render.overlay import difference, kept_overlay
 from spare_demo.render.text import drawable, font, shorten
 

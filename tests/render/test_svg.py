@@ -19,8 +19,7 @@ from spare_demo.render.colours import BLUE, VERMILION, cividis, hex_of
 from spare_demo.render.curves import CurveChart
 from spare_demo.render.display import Display
 from spare_demo.render.legend import DROPPED, PHOTO
-from spare_demo.render.maps import heatmap
-from spare_demo.render.order import pick_order
+from spare_demo.render.maps import heatmap, pick_order
 from spare_demo.render.overlay import difference, kept_overlay, layer_overlay, merged_overlay
 
 SVG = "{http://www.w3.org/2000/svg}"

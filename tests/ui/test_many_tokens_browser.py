@@ -17,8 +17,7 @@ from spare_demo import measures
 from spare_demo.analysis.why import why
 from spare_demo.models import load_model
 from spare_demo.render.colours import BLUE
-from spare_demo.render.maps import leftover_map
-from spare_demo.render.order import pick_order
+from spare_demo.render.maps import leftover_map, pick_order
 from spare_demo.settings import Settings
 from spare_demo.ui import examples
 from spare_demo.ui.guide import Guide

@@ -19,8 +19,7 @@ from spare_demo import measures
 from spare_demo.analysis.why import why
 from spare_demo.images.load import file_digest
 from spare_demo.render.colours import BLUE, VERMILION
-from spare_demo.render.maps import leftover_map, relevance_map, weight_map
-from spare_demo.render.order import pick_order
+from spare_demo.render.maps import leftover_map, pick_order, relevance_map, weight_map
 from spare_demo.render.overlay import difference, kept_overlay, merged_overlay
 from spare_demo.ui import studies
 from spare_demo.ui.guide import Guide
