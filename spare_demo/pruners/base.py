@@ -89,8 +89,6 @@ class Method(ABC):
     """Where this differs from the paper or the released code, in sentences."""
     merges: bool = False
     """Whether the language model gets rows that are mixed from several tokens."""
-    merging_note: str = ""
-    """What a visitor should know of its merged rows: a sentence, empty where none are made."""
     counting_note: str = ""
     """How its paper counts a budget, where that is not the mean over layers: a clause."""
     needs_text: bool = False
@@ -119,6 +117,21 @@ class Method(ABC):
     @abstractmethod
     def summary(self) -> str:
         """One line: what is kept and why."""
+
+    @property
+    def merging_note(self) -> str:
+        """What a visitor should know of its merged rows: a sentence, empty where none are made."""
+        if not self.merges:
+            return ""
+        if self.inside:
+            return (
+                f"{self.title} mixes some of the tokens it drops into rows of their own, which go "
+                "on beside those it keeps."
+            )
+        return (
+            f"{self.title} merges tokens: its rows hold parts of several patches. Picks, order and "
+            "overlap are of the patches that the rows grew from."
+        )
 
     @property
     def reads_relevance(self) -> bool:
@@ -227,15 +240,6 @@ class Method(ABC):
 
 class Pruner(Method):
     """Chooses which visual tokens of a picture the language model receives."""
-
-    @property
-    def merging_note(self) -> str:  # type: ignore[override]
-        if not self.merges:
-            return ""
-        return (
-            f"{self.title} merges tokens: its rows hold parts of several patches. Picks, order and "
-            "overlap are of the patches that the rows grew from."
-        )
 
     def select(self, tokens: VisualTokens, budget: int) -> Selection:
         """Pick `budget` distinct tokens (the total over views), in the order of preference.

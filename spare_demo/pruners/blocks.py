@@ -1,6 +1,6 @@
 """Where the blocks that papers name lie in a vision tower of another depth.
 
-Papers count the blocks of CLIP's ViT-L/14, which has 24; `inside/depths.py` is the same for the
+Papers count the blocks of CLIP's ViT-L/14, which has 24; `inside/base.py` is the same for the
 language model.
 """
 

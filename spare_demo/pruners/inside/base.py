@@ -1,22 +1,27 @@
-"""The contract of a method inside the language model, beside that of `Pruner`.
+"""The contract of a method inside the language model, beside that of `Pruner`, and schedules.
 
 Such a method has no single token set but a plan (`pruners/plan.py`), and decides in `choose` which
 tokens go on. One that also prunes before the language model picks in `entering` what goes in.
 
 Budgets are average numbers of visual tokens over layers, or what the method's paper counts instead
-(`budget_is_average`). `depths.py` has the arithmetic that schedules share.
+(`budget_is_average`). Papers number the layers of a model that has 32; here they are scaled to the
+one at hand.
 """
 
 from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 
-from spare_demo.pruners.base import Method, check_budget, largest
-from spare_demo.pruners.inside.depths import depths, layers_word
+from spare_demo.pruners.base import Method, check_budget, largest, setting
 from spare_demo.pruners.plan import Choice, LayerPlan, LayerReading, PlanInput, Stop
 from spare_demo.tokens import Selection, VisualTokens
+
+PAPER_DEPTH = 32
+"""Layers of the language model that the papers' layer numbers are for (LLaVA-1.5-7B)."""
 
 
 class LayerPruner(Method):
@@ -33,15 +38,6 @@ class LayerPruner(Method):
     repacks: bool = False
     """Whether the rows that go on get new positions without gaps, else they keep theirs. Positions
     on several axes (Qwen's) stay in either case: packed, they would say nothing."""
-
-    @property
-    def merging_note(self) -> str:  # type: ignore[override]
-        if not self.merges:
-            return ""
-        return (
-            f"{self.title} mixes some of the tokens it drops into rows of their own, which go on "
-            "beside those it keeps."
-        )
 
     def reason_against(
         self, supplies: Collection[str], layers: int | None = None, tower: int | None = None
@@ -119,6 +115,55 @@ class LayerPruner(Method):
         """Which rows go on, when the language model is at a stop."""
 
 
+@dataclass(frozen=True)
+class OneStop(LayerPruner):
+    """All visual tokens before layer K, some of them from there on.
+
+    The budget is the average over all layers, or the tokens after layer K, as the papers count.
+    `counted` is the papers' count in either case.
+    """
+
+    layer: int = setting(
+        2,
+        "Layer K",
+        "First layer with fewer tokens, of a model with 32 layers.",
+        limits=(1, PAPER_DEPTH - 1),
+    )
+
+    @property
+    def stop_layers(self) -> tuple[int, ...]:  # type: ignore[override]
+        return (self.layer,)
+
+    @property
+    @abstractmethod
+    def counting(self) -> str:
+        """How the budget counts, a setting: "average", or the method's own word for after K."""
+
+    @property
+    def counting_note(self) -> str:  # type: ignore[override]
+        return "tokens after layer K only"
+
+    @property
+    def budget_is_average(self) -> bool:
+        return self.counting == "average"
+
+    def lowest(self, n: int, depth: int) -> int:
+        lowest = super().lowest(n, depth)  # refuses a model too shallow for it
+        return lowest if self.budget_is_average else 1
+
+    def stops(self, n: int, depth: int, k: int) -> tuple[Stop, ...]:
+        (first,) = self.places(depth)
+        kept = left_after(n, depth, first, k) if self.budget_is_average else self.nominal(n, k)
+        return (Stop(first, kept),)
+
+    def nominal(self, n: int, k: int) -> int:
+        """How many of n tokens go on after layer K for a budget of k that counts only those."""
+        return k
+
+    def counted(self, plan: LayerPlan) -> float:
+        return float(plan.last if self.budget_is_average else plan.budget)
+
+
 def most_attended(reading: LayerReading, stop: Stop, ahead: bool = False) -> Choice:
     """The choice that several methods share: the rows that the prompt's last token attends to most.
 
@@ -127,3 +172,58 @@ def most_attended(reading: LayerReading, stop: Stop, ahead: bool = False) -> Cho
     last = len(reading.hidden) - 1
     scores = reading.attention([last], ahead)[:, 0].mean(dim=0)  # (T,)
     return Choice(largest(scores[reading.visual], stop.keep))
+
+
+def depths(layers: Sequence[int], depth: int, title: str) -> tuple[int, ...]:
+    """Where stops of a 32-layer model lie in one of `depth` layers: the same share of the way.
+
+    Rounded to the nearest layer (halves down), at least 1, each after the one before and with a
+    layer left for each after it, so that in a shallow model the stops crowd together but never
+    coincide. Raises ValueError where even that leaves one no layer of its own.
+    """
+    if len(layers) >= depth:
+        raise ValueError(
+            f"{title} needs a language model of more than {layers_word(len(layers))}, and this one "
+            f"has {depth}. Choose a deeper model or another method."
+        )
+    places: list[int] = []
+    for turn, layer in enumerate(layers):
+        nearest = math.ceil(layer * depth / PAPER_DEPTH - 0.5)
+        latest = depth - len(layers) + turn
+        places.append(min(latest, max(nearest, places[-1] + 1 if places else 1)))
+    return tuple(places)
+
+
+def layers_word(count: int) -> str:
+    """ "1 layer", "2 layers"."""
+    return "1 layer" if count == 1 else f"{count} layers"
+
+
+def left_after(n: int, depth: int, first: int, k: int) -> int:
+    """How many of n tokens go on after `first` layers for an average of k over all layers.
+
+    Rounded, so that the average is k up to half a token.
+    """
+    return round((depth * k - first * n) / (depth - first))
+
+
+def solve_amount(
+    n: int,
+    depth: int,
+    k: int,
+    places: Sequence[int],
+    counts: Callable[[float], Sequence[float]],
+    most: float,
+) -> float:
+    """The amount from 0 to `most` that leaves an average of k over all layers.
+
+    places: at which layers tokens leave. counts: an amount -> how many of n go on after each place,
+    not yet rounded; the average grows with it.
+    """
+    spans = [b - a for a, b in pairwise((0, *places, depth))]
+    low, high = 0.0, most
+    for _ in range(60):
+        amount = (low + high) / 2
+        total = sum(s * c for s, c in zip(spans, (n, *counts(amount)), strict=True))
+        low, high = (amount, high) if total < k * depth else (low, amount)
+    return high

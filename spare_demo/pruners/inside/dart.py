@@ -24,7 +24,7 @@ import torch
 
 from spare_demo.pruners.base import largest, setting
 from spare_demo.pruners.dart import spread_out
-from spare_demo.pruners.inside.one_stop import OneStop
+from spare_demo.pruners.inside.base import OneStop
 from spare_demo.pruners.plan import Choice, LayerReading, Stop
 
 

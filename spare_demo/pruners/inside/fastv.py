@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from spare_demo.pruners.base import setting
-from spare_demo.pruners.inside.base import most_attended
-from spare_demo.pruners.inside.one_stop import OneStop
+from spare_demo.pruners.inside.base import OneStop, most_attended
 from spare_demo.pruners.plan import Choice, LayerReading, Stop
 
 

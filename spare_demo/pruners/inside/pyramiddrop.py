@@ -18,8 +18,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from spare_demo.pruners.base import setting
-from spare_demo.pruners.inside.base import LayerPruner, most_attended
-from spare_demo.pruners.inside.depths import solve_amount
+from spare_demo.pruners.inside.base import LayerPruner, most_attended, solve_amount
 from spare_demo.pruners.plan import Choice, LayerReading, Stop
 
 _LAYERS = {"released": (8, 16, 24), "early": (2, 4, 8)}

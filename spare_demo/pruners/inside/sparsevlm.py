@@ -35,8 +35,7 @@ import torch
 from torch import Tensor
 
 from spare_demo.pruners.base import by_setting, largest, setting
-from spare_demo.pruners.inside.base import LayerPruner
-from spare_demo.pruners.inside.depths import PAPER_DEPTH
+from spare_demo.pruners.inside.base import PAPER_DEPTH, LayerPruner
 from spare_demo.pruners.plan import Choice, LayerPlan, LayerReading, Stop
 from spare_demo.tokens import where_float64_is
 

@@ -17,8 +17,7 @@ from dataclasses import dataclass
 import torch
 
 from spare_demo.pruners.base import largest
-from spare_demo.pruners.inside.base import LayerPruner
-from spare_demo.pruners.inside.depths import solve_amount
+from spare_demo.pruners.inside.base import LayerPruner, solve_amount
 from spare_demo.pruners.plan import Choice, LayerReading, Stop
 
 

@@ -16,8 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from spare_demo.pruners.base import FIELD_LABELS
-from spare_demo.pruners.inside.base import LayerPruner, most_attended
-from spare_demo.pruners.inside.depths import left_after
+from spare_demo.pruners.inside.base import LayerPruner, left_after, most_attended
 from spare_demo.pruners.plan import Choice, LayerReading, Stop
 from spare_demo.pruners.vscan import VScan
 from spare_demo.tokens import Selection, VisualTokens

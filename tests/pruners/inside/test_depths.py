@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spare_demo.pruners.inside.depths import depths
+from spare_demo.pruners.inside.base import depths
 
 
 def test_depths_are_the_same_share_of_the_way() -> None:
