@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from spare_demo.pruners.base import largest, setting
-from spare_demo.pruners.farthest import cosine_distances
+from spare_demo.pruners.spread import cosine_distances
 from spare_demo.pruners.views import ViewPruner
 from spare_demo.tokens import VisualTokens
 

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from spare_demo.pruners.base import setting
-from spare_demo.pruners.farthest import cosine_distances, euclidean_distances, farthest_first
+from spare_demo.pruners.spread import cosine_distances, euclidean_distances, farthest_first
 from spare_demo.pruners.views import ViewPruner
 from spare_demo.tokens import VisualTokens
 

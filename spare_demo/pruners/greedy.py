@@ -169,7 +169,8 @@ class Run(NamedTuple):
 def _round(rows: Tensor, start: Tensor, merit: Tensor, k: int) -> Run:
     """Up to k steps from rows (b, n, d) whose squared lengths are start (b, n); merit (m, b, n)."""
     by_kernel = rows.is_cuda and fused.available(rows.device)
-    steps = (fused if by_kernel else plain).steps(rows, start, merit, k)
+    take_steps = fused.steps if by_kernel else plain.steps
+    steps = take_steps(rows, start, merit, k)
     return Run(*steps, _num_valid_steps(*steps[:2], merit * start))
 
 

@@ -19,8 +19,7 @@ import torch
 from torch import Tensor
 
 from spare_demo.pruners.base import setting
-from spare_demo.pruners.coverage import cover_greedily
-from spare_demo.pruners.farthest import cosine_distances
+from spare_demo.pruners.spread import cosine_distances, cover_greedily
 from spare_demo.pruners.views import ViewPruner, view_members
 from spare_demo.relevance import raw_cosine
 from spare_demo.tokens import VisualTokens

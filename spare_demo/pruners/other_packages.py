@@ -15,6 +15,7 @@ def add_methods(entries: Iterable[EntryPoint]) -> None:
     name is taken, or whose class has another `name`.
     """
     for entry in entries:
+        problem = f"{entry.value} is to be the method {entry.name!r}, and"
         try:
             method = entry.load()()
         except Exception as error:
@@ -24,17 +25,17 @@ def add_methods(entries: Iterable[EntryPoint]) -> None:
             ) from error
         if not isinstance(method, Method):
             raise ValueError(
-                f"{entry.value} is to be the method {entry.name!r}, and is none. Name a class that "
-                "is a Pruner or a LayerPruner in the package that brings it."
+                f"{problem} is none. Name a class that is a Pruner or a LayerPruner in the package "
+                "that brings it."
             )
         if PRUNERS.get(entry.name, method) != method:
             raise ValueError(
-                f"{entry.value} is to be the method {entry.name!r}, and another one has that name. "
-                "Give it another name in the package that brings it."
+                f"{problem} another one has that name. Give it another name in the package that "
+                "brings it."
             )
         if method.name != entry.name:
             raise ValueError(
-                f"{entry.value} is to be the method {entry.name!r}, and its name is "
-                f"{method.name!r}. Give it one name in the package that brings it."
+                f"{problem} its name is {method.name!r}. Give it one name in the package that "
+                "brings it."
             )
         PRUNERS[entry.name] = method

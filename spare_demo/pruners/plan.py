@@ -152,8 +152,26 @@ class LayerPlan:
     entering: Selection | None = None
 
     def __post_init__(self) -> None:
-        if self.entering is not None:
-            self._check_entering(self.entering.check(self.n))
+        if self.entering is None:
+            return
+        if self.entering.check(self.n).bias is not None:
+            raise ValueError(
+                "A run layer by layer has no bias for rows. Leave size_bias at none for what "
+                "enters."
+            )
+        if not self.entering.merged:
+            return
+        rows = self.entering.row_tokens
+        if rows is None or not torch.equal(rows, self.entering.kept):
+            raise ValueError(
+                "Merged rows can enter a schedule only where each grew from one of the picks, in "
+                "raster order. Let tokens enter that are not merged."
+            )
+        if any(stop.merged for stop in self.stops):
+            raise ValueError(
+                "Rows that were merged before the language model cannot be merged again inside it. "
+                "Let tokens enter that are not merged."
+            )
 
     @property
     def enters(self) -> int:
@@ -200,23 +218,3 @@ class LayerPlan:
     def stop_before(self, layer: int) -> Stop | None:
         """The stop right before a layer, if there is one."""
         return next((stop for stop in self.stops if stop.layer == layer), None)
-
-    def _check_entering(self, entering: Selection) -> None:
-        if entering.bias is not None:
-            raise ValueError(
-                "A run layer by layer has no bias for rows. Leave size_bias at none for what "
-                "enters."
-            )
-        if not entering.merged:
-            return
-        rows = entering.row_tokens
-        if rows is None or not torch.equal(rows, entering.kept):
-            raise ValueError(
-                "Merged rows can enter a schedule only where each grew from one of the picks, in "
-                "raster order. Let tokens enter that are not merged."
-            )
-        if any(stop.merged for stop in self.stops):
-            raise ValueError(
-                "Rows that were merged before the language model cannot be merged again inside it. "
-                "Let tokens enter that are not merged."
-            )

@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from spare_demo.pruners.base import setting
-from spare_demo.pruners.coverage import cover_greedily
-from spare_demo.pruners.farthest import cosine_distances
+from spare_demo.pruners.spread import cosine_distances, cover_greedily
 from spare_demo.pruners.views import ViewPruner
 from spare_demo.tokens import VisualTokens
 

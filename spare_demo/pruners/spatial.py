@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from spare_demo.pruners.farthest import euclidean_distances, farthest_first
+from spare_demo.pruners.spread import euclidean_distances, farthest_first
 from spare_demo.pruners.views import ViewPruner, rectangle
 from spare_demo.tokens import VisualTokens
 

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from spare_demo.pruners.base import Pruner, by_setting, largest, setting
-from spare_demo.pruners.farthest import cosine_distances
+from spare_demo.pruners.spread import cosine_distances
 from spare_demo.pruners.views import pick_by_view
 from spare_demo.tokens import Selection, VisualTokens
 

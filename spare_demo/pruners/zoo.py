@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from spare_demo.pruners.base import Pruner, setting
-from spare_demo.pruners.farthest import ROUNDING, cosine_distances, farthest_first
+from spare_demo.pruners.spread import ROUNDING, cosine_distances, farthest_first
 from spare_demo.pruners.views import pick_by_view
 from spare_demo.tokens import Selection, VisualTokens
 

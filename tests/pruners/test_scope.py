@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from method_references import scope
 from references import as_array
 
-from spare_demo.pruners.coverage import cover_greedily
 from spare_demo.pruners.scope import Scope
+from spare_demo.pruners.spread import cover_greedily
 
 
 @given(seed=st.integers(0, 999), k=st.integers(1, 10), alpha=st.sampled_from([0.5, 1.0, 2.5]))
