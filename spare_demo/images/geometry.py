@@ -116,9 +116,8 @@ class Grid:
     @property
     def canvas(self) -> Box:
         """The smallest rectangle that holds photo and tokens, in photo pixels."""
-        x0, y0, x1, y1 = self.extent
         width, height = self.photo_size
-        return min(x0, 0.0), min(y0, 0.0), max(x1, float(width)), max(y1, float(height))
+        return _around([self.extent, (0.0, 0.0, float(width), float(height))])
 
 
 @dataclass(frozen=True)
@@ -161,14 +160,11 @@ class MultiGrid:
 
     @property
     def cells(self) -> Tensor:
-        return torch.cat(
-            [
-                (
-                    torch.arange(part.rows)[:, None] * self.cols + column + torch.arange(part.cols)
-                ).flatten()
-                for part, column in zip(self.parts, self.columns, strict=True)
-            ]
-        )
+        cells = [
+            torch.arange(part.rows)[:, None] * self.cols + column + torch.arange(part.cols)
+            for part, column in zip(self.parts, self.columns, strict=True)
+        ]
+        return torch.cat([part.flatten() for part in cells])
 
     @property
     def n(self) -> int:

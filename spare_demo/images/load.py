@@ -35,10 +35,7 @@ _SIGNATURES = (b"\xff\xd8\xff", b"\x89PNG", b"GIF8", b"RIFF", b"II*\0", b"MM\0*"
 # How files start whose cost their parts do not tell: of TIFF and ICO, whose tiles and pictures may
 # be larger than what they announce; of BMP and PNM, parts of which Pillow reads in Python; of
 # JPEG 2000 and AVIF.
-_COSTLY = (
-    *TIFF_HEADS,
-    *(b"\0\0\1\0", b"BM", b"P", b"\0\0\0\x0cjP", b"\xff\x4f\xff\x51"),
-)
+_COSTLY = (*TIFF_HEADS, b"\0\0\1\0", b"BM", b"P", b"\0\0\0\x0cjP", b"\xff\x4f\xff\x51")
 _AVIF = b"ftyp"  # after the length of its own box
 
 _EMPTY = "The file is empty. Choose another one."
