@@ -25,7 +25,6 @@ _SHARE = 8
 next picks, most of which soon are. A third as many at least, however few picks are still to come:
 the matrix is read once for each lot, and for fewer that is the whole cost."""
 
-
 _BLOCKS = 4
 """Of columns: with four, 5/8 of the products are made; with more, each is too narrow to be fast."""
 
@@ -48,11 +47,8 @@ class Cosines:
 
     def row(self, pick: int, value: Numbers, takes: int) -> Numbers:
         """(n,) the row of a pick. value: (n,), high where the next of so many picks are."""
-        if not self._known[pick]:
-            self._make(pick, value, takes)
-        return self.table[pick]
-
-    def _make(self, pick: int, value: Numbers, takes: int) -> None:
+        if self._known[pick]:
+            return self.table[pick]
         score = np.where(self._known, 0.0, value)
         score[pick] = np.inf
         batch = max(_LEAST, len(score) // _SHARE)
@@ -60,6 +56,7 @@ class Cosines:
         rows = rows[score[rows] > 0]
         self.table[rows] = (self._rows[torch.from_numpy(rows)] @ self._rows.mT).numpy()
         self._known[rows] = True
+        return self.table[pick]
 
 
 def gram_matrix(features: Tensor) -> Tensor:

@@ -24,7 +24,6 @@ from spare_demo.pruners.base import Pruner, largest, setting
 from spare_demo.pruners.views import rectangle, view_shares, views_of
 from spare_demo.tokens import Selection, VisualTokens
 
-_EARLY, _LATE = 9, -2
 _GROUP = 5  # an anchor and its four neighbours
 
 
@@ -47,7 +46,7 @@ class HiPrune(Pruner):
     acts = "before the projector"
     reads_features = False
     needs = frozenset({"attention_received"})
-    blocks = (_EARLY, _LATE)
+    blocks = (9, -2)
     cost = "O(n² w)"
     deviations = (
         "Attention in float32 instead of half precision. A tower of another depth is read at the "
@@ -58,8 +57,7 @@ class HiPrune(Pruner):
 
     def _select(self, tokens: VisualTokens, k: int) -> Selection:
         assert tokens.attention_received is not None  # needs
-        early = tokens.attention_received(_EARLY).cpu().double()  # (n,)
-        late = tokens.attention_received(_LATE).cpu().double()
+        early, late = (tokens.attention_received(b).cpu().double() for b in self.blocks)  # (n,)
         neighbours = _neighbours(tokens)
         order, gain = [], []
         for view, share in view_shares(tokens, k):

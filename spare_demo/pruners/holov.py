@@ -27,7 +27,6 @@ from spare_demo.pruners.base import largest
 from spare_demo.pruners.views import ViewPruner
 from spare_demo.tokens import VisualTokens
 
-_BLOCK = -2
 _RUNS = 16
 _ATTENTION_SCALE = 1000.0
 _VARIANCE_SHARE = 0.09
@@ -44,7 +43,7 @@ class HoloV(ViewPruner):
     paper = "HoloV, NeurIPS 2025"
     link = "https://arxiv.org/abs/2510.02912"
     needs = frozenset({"cls_attention"})
-    blocks = (_BLOCK,)
+    blocks = (-2,)
     cost = "O(n² d / m), m runs"
     deviations = (
         "As released, runs are not squares, and similarity hardly counts: its term is rescaled to "
@@ -56,7 +55,7 @@ class HoloV(ViewPruner):
 
     def _pick(self, tokens: VisualTokens, view: Tensor, count: int) -> tuple[Tensor, Tensor]:
         assert tokens.cls_attention is not None  # needs
-        attention = tokens.cls_attention(_BLOCK).cpu().double().mean(dim=0)  # (n,)
+        attention = tokens.cls_attention(self.blocks[0]).cpu().double().mean(dim=0)  # (n,)
         a = attention[view]
         runs = [run for run in torch.arange(len(view)).tensor_split(_RUNS) if len(run)]
         longer = len(view) % _RUNS  # the first runs have a token more

@@ -24,8 +24,6 @@ from spare_demo.pruners.base import largest
 from spare_demo.pruners.views import ViewPruner
 from spare_demo.tokens import VisualTokens
 
-_BLOCK = -1
-
 
 @dataclass(frozen=True)
 class LiteLVLM(ViewPruner):
@@ -40,7 +38,7 @@ class LiteLVLM(ViewPruner):
     acts = "before the projector"
     reads_features = False
     needs = frozenset({"vision_keys", "vision_values", "class_queries"})
-    blocks = (_BLOCK,)
+    blocks = (-1,)
     cost = "O(n c m + n w), m texts"
     deviations = (
         "A question is one text, cut off where CLIP cuts it, as released. Several texts are the "
@@ -79,7 +77,7 @@ def context_weights(tokens: VisualTokens, view: Tensor) -> Tensor:
     """(s,) float64 CPU p_n ||v_n|| of the tokens of a view."""
     fields = (tokens.class_queries, tokens.vision_keys, tokens.vision_values)
     query, key, value = (
-        read(_BLOCK).cpu().double().transpose(0, 1).flatten(1)[view]  # (s, w)
+        read(LiteLVLM.blocks[0]).cpu().double().transpose(0, 1).flatten(1)[view]  # (s, w)
         for read in fields
         if read is not None  # needs
     )

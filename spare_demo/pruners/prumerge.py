@@ -32,7 +32,6 @@ from spare_demo.pruners.merging import SIZE, MergingPruner, Size, merged_selecti
 from spare_demo.pruners.views import view_shares
 from spare_demo.tokens import Selection, VisualTokens
 
-_BLOCK = -1
 _DEVIATIONS = (
     "The released code has no budget; with size=adaptive the number of tokens is the picture's "
     "own, as released, but at least one. Each of several views is merged by itself, for which the "
@@ -76,7 +75,7 @@ class PruMerge(MergingPruner):
     acts = "before the projector"
     reads_features = False
     needs = frozenset({"states", "project", "cls_attention", "vision_keys"})
-    blocks = (_BLOCK,)
+    blocks = (-1,)
     cost = "O(k n w)"
 
     @property
@@ -85,8 +84,8 @@ class PruMerge(MergingPruner):
 
     def _select(self, tokens: VisualTokens, k: int) -> Selection:
         assert tokens.cls_attention is not None and tokens.vision_keys is not None  # needs
-        attention = tokens.cls_attention(_BLOCK, joined=True)[0].cpu().double()  # (n,)
-        keys = tokens.vision_keys(_BLOCK).cpu().double().transpose(0, 1).flatten(1)  # (n, w)
+        attention = tokens.cls_attention(self.blocks[0], joined=True)[0].cpu().double()  # (n,)
+        keys = tokens.vision_keys(self.blocks[0]).cpu().double().transpose(0, 1).flatten(1)  # n, w
         standing_out = max(1, outliers(attention))
         order, sources = [], []
         for view, share in view_shares(tokens, k):

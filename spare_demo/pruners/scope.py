@@ -21,8 +21,6 @@ from spare_demo.pruners.spread import cosine_distances, cover_greedily
 from spare_demo.pruners.views import ViewPruner
 from spare_demo.tokens import VisualTokens
 
-_BLOCK = -2
-
 
 @dataclass(frozen=True)
 class Scope(ViewPruner):
@@ -44,7 +42,7 @@ class Scope(ViewPruner):
     acts = "before the projector"
     reads_features = False
     needs = frozenset({"states", "cls_attention"})
-    blocks = (_BLOCK,)
+    blocks = (-2,)
     cost = "O(n² w + n² k)"
     deviations = (
         "float64 instead of half precision. Several views share the whole budget; the code leaves "
@@ -53,6 +51,6 @@ class Scope(ViewPruner):
 
     def _pick(self, tokens: VisualTokens, view: Tensor, share: int) -> tuple[Tensor, Tensor]:
         assert tokens.states is not None and tokens.cls_attention is not None  # needs
-        attention = tokens.cls_attention(_BLOCK).cpu().double().sum(dim=0)[view]  # (s,)
+        attention = tokens.cls_attention(self.blocks[0]).cpu().double().sum(dim=0)[view]  # (s,)
         cosines = (1 - cosine_distances(tokens.states[view])).cpu()  # (s, s)
         return cover_greedily(cosines, attention**self.alpha, share)

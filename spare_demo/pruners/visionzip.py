@@ -31,7 +31,6 @@ from spare_demo.pruners.merging import MergingPruner, merged_selection
 from spare_demo.pruners.views import view_shares
 from spare_demo.tokens import Selection, VisualTokens
 
-_BLOCK = -2
 _CLASS, _DOMINANT, _LATE_CLASS, _CONTEXTUAL = range(4)  # places of a row among its view's
 
 
@@ -54,14 +53,14 @@ class VisionZip(MergingPruner):
     acts = "before the projector"
     reads_features = False
     needs = frozenset({"states", "class_states", "project", "cls_attention", "vision_keys"})
-    blocks = (_BLOCK,)
+    blocks = (-2,)
     cost = "O(m n w / h), m contextual rows"
     deviations = "Other budgets than the released 64 are split in the same shares."
 
     def _select(self, tokens: VisualTokens, k: int) -> Selection:
         assert tokens.cls_attention is not None and tokens.vision_keys is not None  # needs
-        attention = tokens.cls_attention(_BLOCK).cpu().double().sum(dim=0)  # (n,)
-        keys = tokens.vision_keys(_BLOCK).cpu().double().mean(dim=0)  # (n, w / h)
+        attention = tokens.cls_attention(self.blocks[0]).cpu().double().sum(dim=0)  # (n,)
+        keys = tokens.vision_keys(self.blocks[0]).cpu().double().mean(dim=0)  # (n, w / h)
         order: list[Tensor] = []
         targets: list[Tensor] = []
         rows: list[tuple[tuple[int, int, int], Tensor, int]] = []  # place, sources, class token of

@@ -25,7 +25,6 @@ from spare_demo.pruners.spread import cosine_distances
 from spare_demo.pruners.views import pick_by_view
 from spare_demo.tokens import Selection, VisualTokens
 
-_BLOCK = -2
 _PER_ROUND = 8
 _FORMS = {  # attention_only: name, title, paper, summary, needs, cost, deviations
     True: (
@@ -63,7 +62,7 @@ class VisPruner(Pruner):
 
     name, title, paper, summary, needs, cost, deviations = by_setting("attention_only", _FORMS)
     link = "https://arxiv.org/abs/2412.01818"
-    blocks = (_BLOCK,)
+    blocks = (-2,)
     acts = "before the projector"
     reads_features = False
 
@@ -76,7 +75,7 @@ class VisPruner(Pruner):
 
     def _select(self, tokens: VisualTokens, k: int) -> Selection:
         assert tokens.cls_attention is not None  # needs
-        attention = tokens.cls_attention(_BLOCK).cpu().double().mean(dim=0)  # (n,)
+        attention = tokens.cls_attention(self.blocks[0]).cpu().double().mean(dim=0)  # (n,)
 
         def pick(view: Tensor, share: int) -> tuple[Tensor, Tensor]:
             a = attention[view]

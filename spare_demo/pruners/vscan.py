@@ -27,7 +27,6 @@ from spare_demo.pruners.merging import MergingPruner
 from spare_demo.pruners.views import view_shares
 from spare_demo.tokens import Selection, VisualTokens
 
-_EARLY, _LATE = 6, -2
 _WINDOWS = 4  # along each side
 
 
@@ -41,7 +40,7 @@ class VScan(MergingPruner):
     paper = "VScan, TMLR 2026"
     link = "https://arxiv.org/abs/2505.22654"
     needs = frozenset({"cls_attention"})
-    blocks = (_EARLY, _LATE)
+    blocks = (6, -2)
     cost = "O(n k d)"
     deviations = (
         "The stage inside the language model is left out; vscan-whole has it. Read from a "
@@ -52,9 +51,7 @@ class VScan(MergingPruner):
 
     def _select(self, tokens: VisualTokens, k: int) -> Selection:
         assert tokens.cls_attention is not None  # needs
-        early, late = (
-            tokens.cls_attention(block).cpu().double().mean(dim=0) for block in (_EARLY, _LATE)
-        )
+        early, late = (tokens.cls_attention(b).cpu().double().mean(dim=0) for b in self.blocks)
         order, gain, homes = [], [], torch.empty(tokens.n, dtype=torch.long)
         for view, share in view_shares(tokens, k):
             if not share:
