@@ -140,9 +140,7 @@ if triton is not None:
             past = factor + (row * k + step) * n
             weight = tl.load(past + pick, mask=step < t, other=0.0)
             block = tl.load(
-                past[:, None] + column[None, :],
-                mask=(step < t)[:, None] & mine[None, :],
-                other=0.0,
+                past[:, None] + column[None, :], mask=(step < t)[:, None] & mine[None, :], other=0.0
             )
             row_of_factor -= tl.sum(weight[:, None] * block, axis=0)
             done += DEPTH

@@ -72,10 +72,7 @@ def test_each_view_has_its_own_scale() -> None:
     assert scaled(torch.tensor([1.0, 2.0, 3.0]).double()).tolist() == pytest.approx([0, 0.5, 1])
     h = torch.tensor([[2.0], [2.0], [2.0], [1.0], [2.0], [3.0]])
     tokens = VisualTokens(
-        torch.eye(6),
-        view=torch.arange(6) // 3,
-        states=h,
-        project=lambda rows: rows.square() / 2,
+        torch.eye(6), view=torch.arange(6) // 3, states=h, project=lambda rows: rows.square() / 2
     )
     assert ZooPrune(directions=3).select(tokens, 6).order.tolist() == [0, 5, 1, 4, 2, 3]
 

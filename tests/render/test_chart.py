@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from xml.etree import ElementTree
 
 import pytest
@@ -14,6 +15,7 @@ from spare_demo.render.chart import (
     Series,
     look_of,
     plotly_figure,
+    round_ticks,
     svg,
 )
 
@@ -81,6 +83,16 @@ def test_the_browser_gets_the_same_numbers() -> None:
     assert plotly_figure(LINES).layout.shapes[0].y0 == 100
     (bar,) = plotly_figure(BARS).data
     assert (list(bar.x), list(bar.y)) == (["2 skills"], [40])
+
+
+@pytest.mark.parametrize("top", [3e-12, 1e-3, 0.2, 0.999, 1.0, 7, 100, 2345.6])
+def test_ticks_are_few_and_reach_the_top(top: float) -> None:
+    ticks = round_ticks(top)
+    assert ticks[0] == 0
+    assert ticks[-1] >= top * (1 - 1e-9)
+    assert 3 <= len(ticks) <= 6
+    first = ticks[1] / 10 ** math.floor(math.log10(ticks[1]) + 1e-9)
+    assert first == pytest.approx(1) or first == pytest.approx(2) or first == pytest.approx(5)
 
 
 def test_no_two_series_look_alike() -> None:

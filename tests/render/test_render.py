@@ -139,8 +139,7 @@ def test_overlay_with_nothing_or_everything_kept(wide):
     assert kept_overlay(wide, [], BLUE, "x").sentence.startswith("x kept 0 of 144 tokens; 0 of")
     everything = kept_overlay(wide, range(144), BLUE, "x")
     np.testing.assert_array_equal(
-        interior(wide, everything.image, 77),
-        interior(wide, wide.image, 77),
+        interior(wide, everything.image, 77), interior(wide, wide.image, 77)
     )
 
 

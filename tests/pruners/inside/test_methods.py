@@ -75,10 +75,7 @@ def test_a_budget_out_of_reach_says_which_are_not(
     ("method", "sentence"),
     [
         ("fastv", "Choose a budget from 6 to 16."),
-        (
-            "sparsevlm",
-            "SparseVLM needs a language model of more than 3 layers, and this one has 3",
-        ),
+        ("sparsevlm", "SparseVLM needs a language model of more than 3 layers, and this one has 3"),
     ],
 )
 def test_programs_and_the_command_line_are_told_the_same(
@@ -231,9 +228,7 @@ def test_what_needs_a_set_leaves_them_out(exploration: Exploration) -> None:
 
 
 def test_kl_is_measured_where_a_schedule_meets_the_budget(
-    result: Result,
-    exploration: Exploration,
-    deep_model: LlavaModel,
+    result: Result, exploration: Exploration, deep_model: LlavaModel
 ) -> None:
     whole, view = result.answers["unpruned"], exploration.view
     *_, last = kl_curves(deep_model, exploration, whole, 8)
