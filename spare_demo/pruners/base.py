@@ -292,7 +292,6 @@ def setting(
     help: str,
     choices: Sequence[str] = (),
     limits: tuple[int, int] | tuple[float, float] | None = None,
-    kw_only: bool = False,
 ) -> Any:
     """A dataclass field that the page and the command line can show.
 
@@ -300,7 +299,7 @@ def setting(
     the last, whole if the limits are.
     """
     metadata = {"label": label, "help": help, "choices": tuple(choices), "limits": limits}
-    return dataclasses.field(default=default, kw_only=kw_only, metadata=metadata)
+    return dataclasses.field(default=default, metadata=metadata)
 
 
 def by_setting(field: str, table: Mapping[Any, tuple[Any, ...]]) -> Any:

@@ -9,8 +9,8 @@ clip_encoder.py.
 
 The text of the paper describes a = +cos (relevance); the released code has a = -cos. Both are
 here under their names. Statistics run over all views jointly, picks view by view, as released.
-The last line is `greedy.py` with merit w_i^2. As released means formulas and signs, not rounding:
-the released code normalises in half precision, and repeats tokens where rounding makes a NaN.
+The last line is `greedy.py` with merit w_i^2. As released means formulas and signs, not rounding,
+which makes a NaN in the released code at times.
 """
 
 from __future__ import annotations

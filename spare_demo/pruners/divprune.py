@@ -6,9 +6,8 @@ Paper: arXiv 2503.02175. Released code: vbdi/divprune, llava_arch.py.
     first      argmax_i  min_{j != i} d_ij      the token whose nearest neighbour is farthest
     then       argmax_i  min_{j picked} d_ij    until k are picked
 
-As released, but for what rounding does there: the code has distances in half precision, where many
-tie, and does not bar picked tokens, so that equal tokens repeat. It also compares the tokens of
-all views with each other; here each view has its share of the budget, as for every method.
+The code has distances in half precision, where many tie, does not bar picked tokens, so that equal
+ones repeat, and compares the tokens of all views with each other.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ SIZE = (
 """The words of the setting `size`, as `setting` takes them."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class MergingPruner(Pruner):
     """A method whose rows may be mixed from several tokens."""
 
@@ -42,7 +42,6 @@ class MergingPruner(Pruner):
         "none: as to one token, as released. log: as to as many as are in the row, by the log "
         "of their number added to the scores in every layer; then answers are made one by one.",
         ("none", "log"),
-        kw_only=True,
     )
 
     merges = True

@@ -3,9 +3,6 @@
 A plan says before which layers how many visual tokens go on; which ones, its method decides when
 the language model gets there, from the states and the attention at that layer.
 `models/generate/layerwise.py` carries a plan out.
-
-What a layer really processes is in `LayerPlan.per_layer`, and the paper's count in
-`LayerPlan.counted`.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ short answer; with `text="question"` it is the question alone, as the other meth
 The paper ranks by similarity, +E_n . E_T; the released code has the minus. Both are here under
 their names. How many: as released, the number of outliers of p (above Q3 + 1.5 IQR), with
 `size="adaptive"`, at least 1, where the code would keep the mean alone; with a budget of k rows,
-k - 1 tokens and the mean. A budget of 1 has no room for the mean. The released code takes one view
-only; here each of several is a picture by itself.
+k - 1 tokens and the mean. A budget of 1 has no room for the mean. Each of several views is a
+picture by itself.
 """
 
 from __future__ import annotations

@@ -4,9 +4,7 @@ gh x gw >= k cells as square as possible; cell (i, j) keeps the token in its cen
 floor((i + 0.5) rows / gh), column floor((j + 0.5) columns / gw); the gh gw - k extra cells are
 dropped evenly. A plain stride over the raster would alias into columns instead.
 
-The n tokens of a view are taken as `rows` x `columns`, the most nearly square rectangle of n
-cells (24 x 24 for 576). When n is prime that is a single row, and the tokens are spread evenly
-along it. Several views share the budget as for all methods. Not nested.
+The n tokens of a view are taken as the `rectangle` of `views.py`. Not nested.
 """
 
 from __future__ import annotations

@@ -8,9 +8,8 @@ Paper: arXiv 2509.24837. Released code: ZOO-Prune, LLaVA/llava/model/llava_arch.
     first      argmax_n w_n
     then       argmax_n w_n min_{j picked} (1 - cos(x_n, x_j))
 
-f is the projector, h_n what it is given, x_n = f(h_n). As released for one view, but in float32:
-in half precision the difference is mostly rounding. For several views the released code also puts
-a factored projector in f's place; here f is the model's own, and each view is a picture by itself.
+f is the projector, h_n what it is given, x_n = f(h_n); in half precision the difference is mostly
+rounding. Each of several views is a picture by itself.
 """
 
 from __future__ import annotations

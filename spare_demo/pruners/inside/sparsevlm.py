@@ -17,11 +17,6 @@ by the authors for 576 tokens and budgets of 192, 128, 96 and 64; the paper's ow
 an attention matrix, is not in that code. For any other budget, picture or depth: the shares of the
 two neighbouring lists, mixed so that the average comes out, none below 1 token. The code's average
 books a layer whose output is pruned as already pruned.
-
-Where the code adds noise to break ties of density, the lower index is the denser one here. Its
-densities exp(-mean d^2) can underflow to 0, which leaves the noise to choose; here their logarithms
-are compared, in float64. It takes the 14 best heads whatever the model; here half of them where
-there are fewer than 28.
 """
 
 from __future__ import annotations
@@ -40,7 +35,7 @@ from spare_demo.pruners.plan import Choice, LayerPlan, LayerReading, Stop
 from spare_demo.tokens import where_float64_is
 
 _PAPER_TOKENS = 576
-_HEADS = 14
+_HEADS = 14  # that are listened to, or half of fewer than 28
 
 _KEPT: dict[str, dict[int, tuple[int, int, int]]] = {  # version: budget: kept after each output
     "1.5": {64: (66, 30, 17), 96: (238, 48, 26), 128: (303, 110, 36), 192: (300, 200, 110)},
@@ -209,8 +204,9 @@ def cluster(states: Tensor, count: int) -> Tensor:
     nearest, itself included; centres are the densest states far from any denser one; the rest join
     the nearest. Returned in float32 on the device of `states`.
 
-    Densities are compared by their logarithms: states whose mean squared distances are above 745
-    have density exp(-distance) = 0 even in float64, and the first of them would all be centres.
+    Of equal densities the lower index is the denser one; the code adds noise. They are compared by
+    their logarithms: states whose mean squared distances are above 745 have density exp(-distance)
+    = 0 even in float64, and the first of them would all be centres.
     """
     rows = where_float64_is(states).double()
     distance = torch.cdist(rows, rows, compute_mode="donot_use_mm_for_euclid_dist")
