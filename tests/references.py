@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import io
 import itertools
+import struct
+import zlib
 from typing import Any
 
 import numpy as np
@@ -149,3 +151,8 @@ def encoded(image: Image.Image, kind: str = "PNG", **options: Any) -> bytes:
     buffer = io.BytesIO()
     image.save(buffer, kind, **options)
     return buffer.getvalue()
+
+
+def png_chunk(kind: bytes, data: bytes) -> bytes:
+    """A part of a PNG file."""
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))

@@ -127,10 +127,7 @@ class Box:
         ImageDraw.Draw(image).rectangle((self.x, self.y, *corner), fill=self.colour)
 
     def svg(self) -> str:
-        return (
-            f'<rect x="{self.x}" y="{self.y}" width="{self.width}" height="{self.height}" '
-            f'fill="{hex_of(self.colour)}"/>'
-        )
+        return rect(self.x, self.y, self.width, self.height, hex_of(self.colour))
 
 
 @dataclass(frozen=True)
@@ -261,11 +258,9 @@ class ColourBar:
             f'<stop offset="{index / (_STOPS - 1):g}" stop-color="{hex_of(colour)}"/>'
             for index, colour in enumerate(self.colours(np.linspace(0, 1, _STOPS)))
         )
-        return (
-            f'<defs><linearGradient id="bar">{stops}</linearGradient></defs>'
-            f'<rect x="{self.left}" y="{self.top}" width="{self.right - self.left}" '
-            f'height="{self.bottom - self.top}" fill="url(#bar)"/>'
-        )
+        width, height = self.right - self.left, self.bottom - self.top
+        bar = rect(self.left, self.top, width, height, "url(#bar)")
+        return f'<defs><linearGradient id="bar">{stops}</linearGradient></defs>{bar}'
 
 
 def add_lines(
@@ -276,6 +271,11 @@ def add_lines(
     for index, line in enumerate(lines):
         items.append(Text(x, y + (index + 0.5) * step, line, size, colour))
     return y + round(step * len(lines))
+
+
+def rect(x: float, y: float, width: float, height: float, fill: str, more: str = "") -> str:
+    """A rectangle of an SVG file; more: further attributes."""
+    return f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" fill="{fill}"{more}/>'
 
 
 def _path(points: Sequence[Point]) -> str:

@@ -11,6 +11,7 @@ from PIL import Image
 from spare_demo.render.base import Flags
 from spare_demo.render.canvas import Canvas
 from spare_demo.render.colours import Colour, hex_of
+from spare_demo.render.display import rect
 
 Cells = NDArray[np.uint8]  # (rows, cols, patch, patch, 3), a view into the picture
 
@@ -144,11 +145,9 @@ class Fill:
     def svg(self) -> str:
         rects = []
         for token in np.flatnonzero(self.flags):
-            x0, y0, x1, y1 = self.canvas.rectangle(int(token))
-            rects.append(
-                f'<rect x="{x0}" y="{y0}" width="{x1 - x0}" height="{y1 - y0}" '
-                f'fill="{hex_of(self.colours[token])}" fill-opacity="{self.opacity}"/>'
-            )
+            (x, y, *_), side = self.canvas.rectangle(int(token)), self.canvas.patch
+            opacity = f' fill-opacity="{self.opacity}"'
+            rects.append(rect(x, y, side, side, hex_of(self.colours[token]), opacity))
         return "".join(rects)
 
 
@@ -181,18 +180,14 @@ class Swatch:
     def svg(self) -> str:
         """Squares within each other, and a triangle in the corner."""
         x, y, side = self.x, self.y, self.side
-        parts = [
-            f'<rect x="{x}" y="{y}" width="{side}" height="{side}" fill="{hex_of(self.fill)}"/>'
-        ]
+        parts = [rect(x, y, side, side, hex_of(self.fill))]
         if self.hatch is not None:
             far, reach = x + side, round(side * 0.6)
             corner = f"{far - reach},{y} {far},{y} {far},{y + reach}"
             parts.append(f'<polygon points="{corner}" fill="{hex_of(self.hatch)}"/>')
         for colour, width, inset in self.lines:
             shift = inset + width / 2
-            inner = f'width="{side - 2 * shift:g}" height="{side - 2 * shift:g}"'
-            parts.append(
-                f'<rect x="{x + shift:g}" y="{y + shift:g}" {inner} fill="none" '
-                f'stroke="{hex_of(colour)}" stroke-width="{width}"/>'
-            )
+            inner = side - 2 * shift
+            line = f' stroke="{hex_of(colour)}" stroke-width="{width}"'
+            parts.append(rect(x + shift, y + shift, inner, inner, "none", line))
         return "".join(parts)

@@ -13,16 +13,13 @@ import numpy as np
 import pytest
 from PIL import Image
 from references import encoded
+from references import png_chunk as chunk
 
 from spare_demo.images.file_parts import has_too_many_parts, tags_exceed
 from spare_demo.images.load import PictureError, open_picture
 
 NOISE = Image.fromarray(np.random.default_rng(0).integers(0, 256, (60, 90, 3), dtype=np.uint8))
 EMPTY_EXIF = b"II*\0" + struct.pack("<IHI", 8, 0, 0)
-
-
-def chunk(kind: bytes, data: bytes) -> bytes:
-    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
 
 def jpeg_with(segments: bytes) -> bytes:

@@ -2,12 +2,12 @@
 
 import io
 import struct
-import zlib
 
 import numpy as np
 import pytest
 from PIL import Image
 from references import encoded
+from references import png_chunk as chunk
 
 from spare_demo.images.load import PictureError, open_local_picture, open_picture
 
@@ -25,11 +25,6 @@ PHOTO = Image.fromarray(np.random.default_rng(0).integers(0, 256, (20, 30, 3), d
 
 def png_header(width, height):
     """A PNG that announces a size and holds no pixels: decoding it cannot succeed."""
-
-    def chunk(kind, data):
-        crc = struct.pack(">I", zlib.crc32(kind + data))
-        return struct.pack(">I", len(data)) + kind + data + crc
-
     head = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0))
     return b"\x89PNG\r\n\x1a\n" + head + chunk(b"IDAT", b"") + chunk(b"IEND", b"")
 

@@ -1,14 +1,15 @@
-"""What a method says it needs, what it says without it, and settings that are numbers."""
+"""The fields, blocks and budgets that a method needs, what it says without them, and limits."""
 
 from __future__ import annotations
 
 import dataclasses
 
 import pytest
-from drawn_tokens import picture
+from drawn_tokens import picture, read_through
 
 from spare_demo import PRUNERS
 from spare_demo.pruners import Method
+from spare_demo.pruners.blocks import block_place, too_few_blocks
 from spare_demo.pruners.zoo import ZooPrune
 
 WORDS = {  # optional field: what is said where a model cannot give it
@@ -76,3 +77,73 @@ def test_settings_that_are_numbers_have_limits(change: dict, sentence: str) -> N
 
 def test_a_whole_number_is_a_number() -> None:
     assert ZooPrune(step=3).step == 3
+
+
+def test_a_block_of_24_lies_at_the_same_share_of_another_tower() -> None:
+    assert block_place(9, 24) == 8 - 24
+    assert block_place(9, 5) == 1 - 5
+    assert block_place(9, 1) == -1
+    assert block_place(-2, 5) == -2
+
+
+@pytest.mark.parametrize("name", [name for name, method in PRUNERS.items() if not method.inside])
+def test_a_method_reads_the_blocks_that_it_names(name: str) -> None:
+    asked: set[int] = set()
+    tokens = read_through(picture(), lambda block, values: asked.add(block) or values)
+    PRUNERS[name].select(tokens, 7)
+    assert asked == set(PRUNERS[name].blocks)
+
+
+@pytest.mark.parametrize(
+    ("name", "least"),
+    [
+        *(("hiprune", 3), ("vscan", 3), ("holov", 2), ("vispruner", 2), ("fastervlm", 2)),
+        *(("scope", 2), ("visionzip", 2), ("litelvlm", 1), ("prumerge", 1)),
+    ],
+)
+def test_a_tower_with_fewer_blocks_than_a_method_reads_is_refused(name: str, least: int) -> None:
+    method = PRUNERS[name]
+    supplies = {*method.needs, "clip_text"}
+    for depth in (1, 2, 3, 4, 5, 12, 24, 27):
+        reason = method.reason_against(supplies, 32, depth)
+        tokens = dataclasses.replace(picture(16), tower_blocks=depth)
+        if depth >= least:
+            assert reason is None and method.select(tokens, 3).size == 3
+            continue
+        has = "1 block" if depth == 1 else f"{depth} blocks"
+        assert reason and reason.startswith(
+            f"this model's vision tower has {has}, too few for block"
+        )
+        with pytest.raises(
+            ValueError, match=f"'{name}' cannot run here: this model's vision tower has"
+        ):
+            method.select(tokens, 3)
+    assert method.reason_against(supplies, 32) is None  # left open
+
+
+def test_the_reason_names_the_blocks() -> None:
+    assert too_few_blocks((6, -2), 2) == (
+        "this model's vision tower has 2 blocks, too few for block 6 of 24 and block 2 from the "
+        "end, which it reads"
+    )
+    assert too_few_blocks((6, -2), 3) is None and too_few_blocks((), 1) is None
+
+
+@pytest.mark.parametrize("name", ["hiprune", "holov", "vscan", "litelvlm", "vispruner"])
+@pytest.mark.parametrize("side", [1, 2, 5, 8])
+def test_a_budget_below_windows_and_anchors_is_met_all_the_same(name: str, side: int) -> None:
+    tokens = picture(side * side, seed=3)
+    for k in {min(k, side * side) for k in (1, 2, 3, 4, 5, 15, 16, 17, 31, 32)}:
+        order = PRUNERS[name].select(tokens, k).order.tolist()
+        assert len(set(order)) == len(order) == k and max(order) < side * side
+
+
+def test_a_budget_below_a_schedule_is_refused_with_the_least_that_it_can_meet() -> None:
+    class View:
+        tokens = picture(64)
+        layers = 32
+
+    least = PRUNERS["v2drop"].lowest(64, 32)
+    with pytest.raises(ValueError, match=f"Choose a budget from {least} to 64"):
+        PRUNERS["v2drop"].plan(View(), least - 1)
+    assert PRUNERS["v2drop"].plan(View(), least).average <= least
