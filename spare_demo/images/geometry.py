@@ -232,14 +232,9 @@ def tile_grids(
         cut_rows = (rows - int(round(height * (cols / width), 7))) // 2
     elif unpad:
         cut_cols = (cols - int(round(width * (rows / height), 7))) // 2
-    fine = Grid(
-        photo_size,
-        rows - 2 * cut_rows,
-        cols - 2 * cut_cols,
-        patch,
-        (fitted[0] / width, fitted[1] / height),
-        (float(left - cut_cols * patch), float(top - cut_rows * patch)),
-    )
+    scale = (fitted[0] / width, fitted[1] / height)
+    shift = (float(left - cut_cols * patch), float(top - cut_rows * patch))
+    fine = Grid(photo_size, rows - 2 * cut_rows, cols - 2 * cut_cols, patch, scale, shift)
     if not fine.n:
         return MultiGrid((base,), tuple(range(base.n)))
     place = list(range(base.n))

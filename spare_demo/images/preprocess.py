@@ -78,11 +78,7 @@ def _crop(photo: Image.Image, size: int) -> _Fitted:
         whole = photo.resize((new_width, new_height), Image.Resampling.BICUBIC)
         image = whole.crop((left, top, left + size, top + size))
     else:  # a strip so long that only its middle is computed: one grey level apart at most
-        box = (left / scale[0], top / scale[1])
-        end = ((left + size) / scale[0], (top + size) / scale[1])
-        image = photo.resize(
-            (size, size),
-            Image.Resampling.BICUBIC,
-            box=(*box, min(end[0], width), min(end[1], height)),
-        )
+        right, bottom = min((left + size) / scale[0], width), min((top + size) / scale[1], height)
+        box = (left / scale[0], top / scale[1], right, bottom)
+        image = photo.resize((size, size), Image.Resampling.BICUBIC, box=box)
     return image, scale, (float(-left), float(-top))

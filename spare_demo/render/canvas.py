@@ -154,10 +154,8 @@ class _Panel:
         before = [round((extent[i] - region[i]) / self._token[i] * patch) for i in (0, 1)]
         after = [round((region[i + 2] - extent[i + 2]) / self._token[i] * patch) for i in (0, 1)]
         self.origin = (before[0], before[1])
-        self.size = (
-            before[0] + grid.cols * patch + after[0],
-            before[1] + grid.rows * patch + after[1],
-        )
+        across, down = grid.cols * patch, grid.rows * patch
+        self.size = (before[0] + across + after[0], before[1] + down + after[1])
         self.pictures = self._draw(photo, region)
 
     def _to_panel(self, x: float, y: float) -> tuple[float, float]:
@@ -169,12 +167,8 @@ class _Panel:
     def _draw(self, photo: Image.Image, region: Box) -> list[Image.Image]:
         width, height = self.size
         hatch = hatch_pattern(width, height)
-        shown = (
-            max(region[0], 0.0),
-            max(region[1], 0.0),
-            min(region[2], float(photo.width)),
-            min(region[3], float(photo.height)),
-        )
+        (x0, y0, x1, y1), (across, down) = region, map(float, photo.size)
+        shown = (max(x0, 0.0), max(y0, 0.0), min(x1, across), min(y1, down))
         left, top = (max(0, round(v)) for v in self._to_panel(shown[0], shown[1]))
         right, bottom = (round(v) for v in self._to_panel(shown[2], shown[3]))
         right, bottom = min(max(right, left + 1), width), min(max(bottom, top + 1), height)
@@ -231,15 +225,10 @@ def _drawn_region(grid: Grid) -> Box:
     On each side at most half the length of the token area stays as margin: what the model sees of
     a 1:200 panorama would otherwise be a speck.
     """
-    x0, y0, x1, y1 = grid.extent
-    canvas = grid.canvas
-    width, height = (x1 - x0) / 2, (y1 - y0) / 2
-    return (
-        max(canvas[0], x0 - width),
-        max(canvas[1], y0 - height),
-        min(canvas[2], x1 + width),
-        min(canvas[3], y1 + height),
-    )
+    (x0, y0, x1, y1), (left, top, right, bottom) = grid.extent, grid.canvas
+    across, down = (x1 - x0) / 2, (y1 - y0) / 2
+    left, top = max(left, x0 - across), max(top, y0 - down)
+    return left, top, min(right, x1 + across), min(bottom, y1 + down)
 
 
 def _scale(photo: Image.Image, size: tuple[int, int], box: Box) -> Image.Image:

@@ -132,20 +132,15 @@ def plotly_figure(chart: Chart) -> go.Figure:
         common = {"name": series.name, "y": y, "error_y": spread, "hovertemplate": "%{y:.3~f}"}
         if isinstance(chart, Lines):
             line = {"color": colour, "dash": dash, "width": 2}
-            figure.add_trace(
-                go.Scatter(x=drawn_at[index], mode="lines+markers", line=line, **common)
-            )
+            trace = go.Scatter(x=drawn_at[index], mode="lines+markers", line=line, **common)
         else:
             groups = [chart.groups[int(point.x)] for point in series.points]
-            figure.add_trace(
-                go.Bar(x=groups, marker={"color": colour, "opacity": _strength(dash)}, **common)
-            )
+            trace = go.Bar(x=groups, marker={"color": colour, "opacity": _strength(dash)}, **common)
+        figure.add_trace(trace)
     if isinstance(chart, Lines):
         for name, level in chart.levels.items():
-            figure.add_hline(
-                y=level, line={"color": INK, "dash": "dot"}, annotation_text=name,
-                annotation_position="top left",
-            )  # fmt: skip
+            words = {"annotation_text": name, "annotation_position": "top left"}
+            figure.add_hline(y=level, line={"color": INK, "dash": "dot"}, **words)
     xaxis = dict(PLOTLY_AXIS)
     if isinstance(chart, Lines):
         ticks = sorted({point.x for series in chart.series for point in series.points})

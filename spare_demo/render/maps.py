@@ -98,14 +98,9 @@ def leftover_map(
     highest: the end of the scale; pass one to the maps that are compared.
     """
     shares = _as_numbers(values)
-    return heatmap(
-        canvas,
-        shares,
-        say("leftover", label=label, tokens=tokens_word(kept)),
-        say("leftover meaning"),
-        (0.0, highest),
-        more=say("half left over", patches=_patches_are(int((shares > 0.5).sum()))),
-    )
+    what, meaning = say("leftover", label=label, tokens=tokens_word(kept)), say("leftover meaning")
+    more = say("half left over", patches=_patches_are(int((shares > 0.5).sum())))
+    return heatmap(canvas, shares, what, meaning, (0.0, highest), more=more)
 
 
 def weight_map(canvas: Canvas, values: Values, label: str) -> Display:
@@ -141,14 +136,9 @@ def consensus_map(canvas: Canvas, kept: Sequence[Tokens]) -> Display:
     """
     methods = len(kept)
     flags = np.stack([token_flags(tokens, canvas.grid.n) for tokens in kept])
-    display = heatmap(
-        canvas,
-        flags.sum(axis=0),
-        f"How many of {methods} methods keep each patch",
-        "High means that they agree on it.",
-        (0, methods),
-        whole=True,
-    )
+    what = f"How many of {methods} methods keep each patch"
+    meaning = "High means that they agree on it."
+    display = heatmap(canvas, flags.sum(axis=0), what, meaning, (0, methods), whole=True)
     everyone, nobody = int(flags.all(axis=0).sum()), int((~flags.any(axis=0)).sum())
     sentence = f"{_patches_are(everyone)} kept by all {methods} methods; {nobody} by none."
     return replace(display, sentence=sentence)

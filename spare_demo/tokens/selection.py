@@ -152,12 +152,9 @@ class Selection:
                 f"Cannot take the first {k} of {len(self)} picks. Choose 1 to {len(self)}."
             )
         gain = None if self.gain is None else self.gain[:k]
-        return Selection(
-            self.order[:k],
-            gain,
-            margin=None if self.margin is None else self.margin[:k],
-            informed=None if self.informed is None else count_informed(gain),
-        )
+        margin = None if self.margin is None else self.margin[:k]
+        informed = None if self.informed is None else count_informed(gain)
+        return Selection(self.order[:k], gain, margin=margin, informed=informed)
 
     @property
     def near_ties(self) -> int | None:
