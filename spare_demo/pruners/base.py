@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from reprlib import repr as brief
 from typing import Any
 
@@ -286,20 +286,19 @@ def _writes(tensor: Tensor) -> int:
     return 0 if tensor.is_inference() else tensor._version
 
 
-def setting(
-    default: Any,
-    label: str,
-    help: str,
-    choices: Sequence[str] = (),
-    limits: tuple[int, int] | tuple[float, float] | None = None,
-) -> Any:
+Limits = tuple[int, int] | tuple[float, float]
+
+
+def setting(default: Any, label: str, help: str, *, limits: Limits | None = None) -> Any:
     """A dataclass field that the page and the command line can show.
 
-    Enforced: a field has `choices`, one of these words, or `limits`, a number from the first to
-    the last, whole if the limits are.
+    Enforced: a field has choices, one of the words in the tuple `default`, of which the first is
+    the default; or `limits`, a number from the first to the last, whole if the limits are.
     """
-    metadata = {"label": label, "help": help, "choices": tuple(choices), "limits": limits}
-    return dataclasses.field(default=default, metadata=metadata)
+    choices = default if isinstance(default, tuple) else ()
+    value = choices[0] if choices else default
+    metadata = {"label": label, "help": help, "choices": choices, "limits": limits}
+    return dataclasses.field(default=value, metadata=metadata)
 
 
 def by_setting(field: str, table: Mapping[Any, tuple[Any, ...]]) -> Any:

@@ -63,10 +63,9 @@ class CDPruner(Greedy):
     """Gain: w_i^2 times the squared sine to the picked tokens, the DPP's conditional variance."""
 
     form: Literal["released", "paper", "none"] = setting(
-        "released",
+        ("released", "paper", "none"),
         "Relevance",
         "released: negated cosine, as in the code. paper: cosine, as in the text. none: no text.",
-        ("released", "paper", "none"),
     )
 
     name, title, summary, needs_text, text_free, deviations = by_setting("form", _FORMS)

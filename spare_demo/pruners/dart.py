@@ -30,7 +30,7 @@ class DartDiversity(ViewPruner):
 
     pivots: int = setting(8, "Pivots", "How many tokens start the choice.", limits=(1, 576))
     norm: Literal["l1", "l2"] = setting(
-        "l1", "Norm of the pivots", "l1 as DART has it for keys, l2 the length.", ("l1", "l2")
+        ("l1", "l2"), "Norm of the pivots", "l1 as DART has it for keys, l2 the length."
     )
 
     name = "dart-diversity"

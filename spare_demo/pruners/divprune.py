@@ -29,11 +29,10 @@ class DivPrune(ViewPruner):
     """Gain: the distance to the nearest picked token; of the first pick, to its neighbour."""
 
     metric: Literal["cosine", "euclidean"] = setting(
-        "cosine",
+        ("cosine", "euclidean"),
         "Distance",
         "cosine: 1 - cos, as in the paper. euclidean: a variant of ours, where length counts; "
         "in shares of the largest distance.",
-        ("cosine", "euclidean"),
     )
 
     name = "divprune"

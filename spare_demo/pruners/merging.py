@@ -24,10 +24,10 @@ from spare_demo.tokens import Selection, VisualTokens
 Size = Literal["budget", "adaptive"]
 
 SIZE = (
+    ("budget", "adaptive"),
     "How many tokens",
     "budget: as many as the budget says. adaptive: as many as stand out in this picture, whatever "
     "the budget, as released.",
-    ("budget", "adaptive"),
 )
 """The words of the setting `size`, as `setting` takes them."""
 
@@ -37,11 +37,10 @@ class MergingPruner(Pruner):
     """A method whose rows may be mixed from several tokens."""
 
     size_bias: Literal["none", "log"] = setting(
-        "none",
+        ("none", "log"),
         "Attention to merged rows",
         "none: as to one token, as released. log: as to as many as are in the row, by the log "
         "of their number added to the scores in every layer; then answers are made one by one.",
-        ("none", "log"),
     )
 
     merges = True

@@ -59,15 +59,14 @@ class PruMerge(MergingPruner):
     """Gain: the class token's attention to the token."""
 
     form: Literal["plain", "plus"] = setting(
-        "plain",
+        ("plain", "plus"),
         "Form",
         "plain: by attention alone. plus: half of them on a grid (PruMerge+).",
-        ("plain", "plus"),
     )
     neighbours: int = setting(
         32, "Merged into each", "How many of the most alike tokens.", limits=(0, 4096)
     )
-    size: Size = setting("budget", *SIZE)
+    size: Size = setting(*SIZE)
 
     name, title, summary, deviations = by_setting("form", _FORMS)
     paper = "LLaVA-PruMerge"

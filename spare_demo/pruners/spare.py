@@ -76,26 +76,23 @@ class Spare(Greedy):
     """Gain: rho_n times the squared residual norm, in squared units of the features."""
 
     aggregation: Aggregation = setting(
-        "mean", "Aggregation", "How text pieces become one cosine.", ("mean", "max")
+        ("mean", "max"), "Aggregation", "How text pieces become one cosine."
     )
     squash: Literal["softplus", "minmax"] = setting(
-        "softplus",
+        ("softplus", "minmax"),
         "Weight",
         "softplus: z-score, then softplus, as in Algorithm 1. minmax: CDPruner's min-max.",
-        ("softplus", "minmax"),
     )
     guidance: Literal["anti", "none", "normal"] = setting(
-        "anti",
+        ("anti", "none", "normal"),
         "Text guidance",
         "anti favours tokens unlike the question, normal those like it, none ignores it.",
-        ("anti", "none", "normal"),
     )
     statistics: Literal["joint", "view"] = setting(
-        "joint",
+        ("joint", "view"),
         "Statistics of the weight",
         "joint: mean and deviation (or least and most) of all tokens of the picture. view: of "
         "each view (crop) by itself.",
-        ("joint", "view"),
     )
 
     name, title, summary, paper, needs_text, text_free, deviations = by_setting("guidance", _FORMS)

@@ -35,10 +35,9 @@ class TopRelevance(ViewPruner):
     """Gain: the score itself, minus or plus the mean raw cosine, so it may be negative."""
 
     guidance: Literal["anti", "normal"] = setting(
-        "anti",
+        ("anti", "normal"),
         "Text guidance",
         "anti keeps the tokens least like the question, normal those most like it.",
-        ("anti", "normal"),
     )
 
     name, title, summary = by_setting("guidance", _FORMS)

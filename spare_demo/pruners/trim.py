@@ -48,18 +48,16 @@ class Trim(MergingPruner):
     """Gain: s, the score before the softmax."""
 
     form: Literal["released", "paper"] = setting(
-        "released",
+        ("released", "paper"),
         "Relevance",
         "released: the product negated, as in the code. paper: the product itself.",
-        ("released", "paper"),
     )
-    size: Size = setting("budget", *SIZE)
+    size: Size = setting(*SIZE)
     text: Literal["prompt", "question"] = setting(
-        "prompt",
+        ("prompt", "question"),
         "Text",
         "prompt: with the line that asks for a short answer, as in the code. question: without "
         "it. The same where the model is given no such line.",
-        ("prompt", "question"),
     )
 
     name, title, summary = by_setting("form", _FORMS)

@@ -82,12 +82,8 @@ def scan(early: Tensor, late: Tensor, k: int) -> tuple[Tensor, Tensor]:
     place = torch.arange(len(early))
     window = (place // side * _WINDOWS // side) * _WINDOWS + place % side * _WINDOWS // side
     quota = k // 2 // _WINDOWS**2
-    local = torch.cat(
-        [
-            inside[largest(early[inside], quota)]
-            for inside in ((window == w).nonzero().flatten() for w in range(_WINDOWS**2))
-        ]
-    )
+    windows = [(window == w).nonzero().flatten() for w in range(_WINDOWS**2)]
+    local = torch.cat([inside[largest(early[inside], quota)] for inside in windows])
     left = late.index_fill(0, local, -torch.inf)
     best = largest(left, k - len(local))
     return torch.cat([local, best]), torch.cat([early[local], late[best]])

@@ -101,17 +101,8 @@ def merged_overlay(
     note = f"{label}: {rows} merged tokens of {n}"
     if without:
         note += f", {without} of no single patch"
-    sentence = say(
-        "merged",
-        label=label,
-        tokens=tokens_word(n),
-        rows=rows,
-        alone=alone,
-        grown=grown,
-        without=without,
-        mixed=mixed,
-        unused=unused,
-    )
+    others = {"grown": grown, "without": without, "mixed": mixed, "unused": unused}
+    sentence = say("merged", label=label, tokens=tokens_word(n), rows=rows, alone=alone, **others)
     items: list[Item] = [
         Photo(0, 0, _half_bright(canvas, own, only_mixed)),
         Outline(canvas, own, colour, line_width(canvas.patch)),

@@ -39,10 +39,9 @@ class Dart(OneStop):
         4, "Text pivots", "Text tokens that others are compared with.", limits=(0, 64)
     )
     counting: Literal["average", "released"] = setting(
-        "average",
+        ("average", "released"),
         "Budget counts",
         "average: over all layers. released: T, of which the code makes 4 + 8 floor(T / 8).",
-        ("average", "released"),
     )
 
     name = "dart"

@@ -23,10 +23,9 @@ class FastV(OneStop):
     """The research code keeps half after K = 2: an average of 306 of 576 over 32 layers."""
 
     counting: Literal["average", "rank"] = setting(
-        "average",
+        ("average", "rank"),
         "Budget counts",
         "average: over all layers. rank: the tokens after layer K, as many papers count.",
-        ("average", "rank"),
     )
 
     name = "fastv"

@@ -29,10 +29,9 @@ class PyramidDrop(LayerPruner):
     """Positions of what goes on are packed, as in the code."""
 
     schedule: Literal["released", "early"] = setting(
-        "released",
+        ("released", "early"),
         "Steps before",
         "released: layers 8, 16, 24 of 32. early: 2, 4, 8, for budgets below a quarter.",
-        ("released", "early"),
     )
 
     name = "pyramiddrop"

@@ -81,11 +81,10 @@ class SparseVLM(LayerPruner):
     """Text tokens vote on visual ones inside the language model."""
 
     version: Literal["1.5", "2.0"] = setting(
-        "1.5",
+        ("1.5", "2.0"),
         "Version",
         "1.5: merges some dropped tokens, packs positions. 2.0: corrected attention of the "
         "best heads, no merging, positions stay.",
-        ("1.5", "2.0"),
     )
 
     name, title, summary, reads, cost, deviations, merges, repacks = by_setting(
