@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import references
 import torch
+from drawn_tokens import picture
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -177,13 +178,7 @@ def test_merits_side_by_side_are_picked_each_by_itself(rank: int, noise: float) 
 
 
 def test_methods_together_select_as_each_alone() -> None:
-    g = torch.Generator().manual_seed(0)
-    tokens = VisualTokens(
-        torch.randn(50, 30, generator=g),
-        torch.randn(50, 6, generator=g),
-        torch.randn(2, 6, generator=g),
-        torch.arange(50) % 3,
-    )
+    tokens = picture(50, 30, view=torch.arange(50) % 3)
     methods = {label: method for label, method in PRUNERS.items() if isinstance(method, Greedy)}
     assert {"spare", "cdpruner"} <= set(methods)
     together = select_together(methods, tokens, 20)

@@ -340,14 +340,8 @@ def test_sparsevlm_plus_listens_to_fourteen_of_many_heads(heads: int, heard: int
     attention[: heard - 1, 3, 1:3] = 0.5  # undecided: without the next head the first patch stays
     attention[heard - 1, 3, 1:3] = torch.tensor([0.2, 0.7])
     attention[heard, 3, 1:3] = torch.tensor([0.85, 0.0])  # one head too many, for the first patch
-    given = reading(
-        attention,
-        [1, 2],
-        image_inputs=torch.tensor([[4.0, 0]]),
-        text_inputs=torch.tensor([[4.0, 0]]),
-        cos=torch.ones(4, 2),
-        sin=torch.zeros(4, 2),
-    )
+    inputs = {"image_inputs": torch.tensor([[4.0, 0]]), "text_inputs": torch.tensor([[4.0, 0]])}
+    given = reading(attention, [1, 2], **inputs, cos=torch.ones(4, 2), sin=torch.zeros(4, 2))
     assert SparseVLM(version="2.0").choose(given, Stop(1, 1)).kept.tolist() == [1]
 
 
@@ -357,12 +351,7 @@ def test_sparsevlm_plus_listens_to_half_of_few_heads() -> None:
     attention[1, 7, 1:4] = torch.tensor([0.0, 0.3, 0.2])
     attention[2, 7, 1:4] = torch.tensor([0.0, 0.2, 0.4])
     still = {"cos": torch.ones(8, 2), "sin": torch.zeros(8, 2)}  # no rotation: divides by sqrt 2
-    given = reading(
-        attention,
-        [1, 2, 3],
-        image_inputs=torch.tensor([[4.0, 0]]),
-        text_inputs=torch.tensor([[0.0, 0], [0, 0], [0, 0], [4, 0]]),
-        **still,
-    )
+    image, text = torch.tensor([[4.0, 0]]), torch.tensor([[0.0, 0], [0, 0], [0, 0], [4, 0]])
+    given = reading(attention, [1, 2, 3], image_inputs=image, text_inputs=text, **still)
     choice = SparseVLM(version="2.0").choose(given, Stop(1, 2))
     assert choice.kept.tolist() == [2, 1] and choice.merge is None

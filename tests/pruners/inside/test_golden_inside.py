@@ -160,16 +160,7 @@ def test_the_rows_that_stay_of_a_pyramid(name: str, case: Any) -> None:
         states = drawn(random, 1, FIRST + v + TEXT, WIDTH)
         visual = torch.arange(FIRST, FIRST + v)
         cos, sin = rotary(torch.arange(states.shape[1]), 16)
-        reading = LayerReading(
-            decoder,
-            cache,
-            1,
-            states,
-            states,
-            visual,
-            FIRST + v,
-            (states, states),
-            (cos[None], sin[None]),
-        )
+        inputs, factors = (states, states), (cos[None], sin[None])
+        reading = LayerReading(decoder, cache, 1, *inputs, visual, FIRST + v, inputs, factors)
         assert plan.method.choose(reading, stop).kept.sort().values.tolist() == kept
         v = stop.keep
