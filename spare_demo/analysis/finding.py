@@ -77,7 +77,7 @@ def headline(
 def is_off_topic(result: Result, truth: str | None) -> bool:
     """Whether the built-in model took the question for none that it was made for.
 
-    It then says `scenes.off_topic.MADE_FOR`, or, where it is unsure, a part of that. Until the
+    It then says `scenes.practice.MADE_FOR`, or, where it is unsure, a part of that. Until the
     unpruned answer is whole, any words so far decide: a pruned answer comes first.
     """
     if truth is not None or result.model != BUILT_IN.name:

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from spare_demo.scenes import draw
-from spare_demo.scenes.question import Question, plain_text
+from spare_demo.scenes.questions import Question
 from spare_demo.scenes.sets import sample_of
+from spare_demo.scenes.wordings import plain_text
 from spare_demo.scenes.world import Scene
 
 Kind = Literal["word", "number", "things"]

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from spare_demo.scenes.practice import ask_in_held_out_wordings
-from spare_demo.scenes.question import Question
-from spare_demo.scenes.questions import ask
+from spare_demo.scenes.questions import Question, ask
 from spare_demo.scenes.world import Pairs, Scene, World, rng_of, sample_scene
 
 SETS: dict[str, Pairs] = {

@@ -131,7 +131,7 @@ def place_of(thing: Thing, side: int, clear: float = 0.0) -> str | None:
     return " ".join(word for word in words if word) or "centre"
 
 
-def is_held_out(colour: str, shape: str, number: str | None) -> bool:
+def is_held_out(colour: str, shape: str, number: str | None = None) -> bool:
     """Whether training never shows such a thing."""
     return (colour, shape) in HELD_OUT_COLOUR_SHAPE or (number, shape) in HELD_OUT_NUMBER_SHAPE
 

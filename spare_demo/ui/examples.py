@@ -12,7 +12,7 @@ import numpy as np
 from spare_demo.images.load import file_digest
 from spare_demo.models.loading.catalogue import ASSETS, BUILT_IN
 from spare_demo.scenes import sets, signature
-from spare_demo.scenes.question import plain_text, with_articles
+from spare_demo.scenes.wordings import plain_text, with_articles
 from spare_demo.settings import Settings
 
 FOLDER = ASSETS / "examples"

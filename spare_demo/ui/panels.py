@@ -10,7 +10,7 @@ from spare_demo.analysis.finding import headline, kept_sentence
 from spare_demo.evaluation.grading import grade_all
 from spare_demo.models import CATALOGUE, Model
 from spare_demo.models.generate.decoder_inputs import NO_LANGUAGE_MODEL
-from spare_demo.scenes.off_topic import MADE_FOR
+from spare_demo.scenes.practice import MADE_FOR
 from spare_demo.ui.terms import mark_terms
 from spare_demo.ui.visit import Visit
 

@@ -17,7 +17,7 @@ from spare_demo.pruners.views import view_members
 from spare_demo.render.base import number, tokens_word
 from spare_demo.render.curves import nearest_place
 from spare_demo.results.drawings import error_curve
-from spare_demo.scenes.question import plain_text
+from spare_demo.scenes.wordings import plain_text
 from spare_demo.ui import examples, panels, permalink
 from spare_demo.ui.answers import answers_html, asked_html
 from spare_demo.ui.cost_table import cost_html

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import PreTrainedTokenizerFast
 
-from spare_demo.scenes.captions import caption
+from spare_demo.scenes.practice import caption
 from spare_demo.scenes.world import Scene, Thing, World, rng_of, sample_scene
 
 CROWDED = World(things=(6, 14), sizes=(24.0, 72.0))

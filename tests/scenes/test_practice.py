@@ -6,11 +6,9 @@ import re
 from collections import Counter
 
 from spare_demo.scenes import practice, questions
-from spare_demo.scenes.off_topic import MADE_FOR
-from spare_demo.scenes.practice import ADDED, CANNOT_TELL, HARD
-from spare_demo.scenes.question import ABSENCE, Question
+from spare_demo.scenes.practice import ADDED, CANNOT_TELL, HARD, MADE_FOR
+from spare_demo.scenes.questions import Question, plural
 from spare_demo.scenes.sets import samples
-from spare_demo.scenes.wordings import plural
 from spare_demo.scenes.world import (
     COLOURS,
     HELD_OUT_COLOUR_SHAPE,
@@ -29,7 +27,7 @@ def asked(seeds: int) -> list[tuple[Scene, Question]]:
     for seed in range(seeds):
         rng = rng_of("train", seed)
         scene = sample_scene(World(tint_share=0.2, blob_share=0.1), rng)
-        found += [(scene, q) for q in questions.ask(scene, rng, 12, makers=ADDED + HARD)]
+        found += [(scene, q) for q in questions.ask(scene, rng, 12, {**ADDED, **HARD})]
     return found
 
 
@@ -126,6 +124,6 @@ def test_the_set_of_held_out_wordings_asks_of_everything() -> None:
     asked = [q for s in samples("held-out-wordings", 1200) for q in s.questions]
     counts = Counter(skill for q in asked for skill in q.skills)
     assert len(counts) == 6 and min(counts.values()) > 15, counts
-    assert 60 < counts[ABSENCE] < 200
+    assert 60 < counts["absence"] < 200
     answers = Counter(q.answer for q in asked)
     assert answers.most_common(1)[0][1] < 0.2 * len(asked), answers.most_common(3)

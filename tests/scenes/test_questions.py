@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spare_demo.scenes.question import SKILLS, Question
-from spare_demo.scenes.questions import ask
+from spare_demo.scenes.questions import SKILLS, Question, ask
 from spare_demo.scenes.world import (
     COLOURS,
     HELD_OUT_COLOUR_SHAPE,

@@ -8,34 +8,34 @@ from collections import Counter
 import pytest
 
 from spare_demo.scenes.practice import practise
-from spare_demo.scenes.questions import ask
+from spare_demo.scenes.questions import ask, plural
 from spare_demo.scenes.sets import samples
-from spare_demo.scenes.wordings import FORMS, plural, reword, wordings
+from spare_demo.scenes.wordings import TEXTS, reword, wordings
 from spare_demo.scenes.world import COLOURS, SHAPES, WORDS, World, rng_of, sample_scene
 
-
-def forms(held_out: bool) -> list[str]:
-    return [form for _, *both in FORMS for form in both[held_out].split(" / ") if form]
+KINDS = TEXTS["kinds"]
 
 
 def words_of(texts: list[str]) -> set[str]:
     return {word for text in texts for word in re.findall(r"[a-z]+", text.lower())}
 
 
-PRACTICE = [form for form in FORMS if not form[2]]
-
-
 def test_every_kind_has_six_wordings_and_others_held_out() -> None:
-    assert len(PRACTICE) == 2  # what nobody asks
-    for pattern, trained, held_out in (form for form in FORMS if form[2]):
-        trained, held_out = trained.split(" / "), held_out.split(" / ")
-        assert len(set(trained)) == len(trained) >= 6, pattern
-        assert len(set(held_out)) == len(held_out) >= 2, pattern
-        assert not set(trained) & set(held_out), pattern
+    asked = [kind for kind in KINDS if kind["held_out"]]
+    assert len(KINDS) - len(asked) == 2  # practice, which nobody asks
+    for kind in asked:
+        trained, held_out = kind["training"], kind["held_out"]
+        assert len(set(trained)) == len(trained) >= 6, kind
+        assert len(set(held_out)) == len(held_out) >= 2, kind
+        assert not set(trained) & set(held_out), kind
 
 
 def test_wordings_held_out_are_of_words_that_training_uses() -> None:
-    assert words_of(forms(held_out=True)) <= words_of(forms(held_out=False))
+    trained, held_out = (
+        words_of([form for kind in KINDS for form in kind[part]])
+        for part in ("training", "held_out")
+    )
+    assert held_out <= trained
 
 
 NAMES = (*COLOURS, *SHAPES, *(word.lower() for word in WORDS))

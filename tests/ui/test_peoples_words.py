@@ -8,7 +8,7 @@ import pytest
 from visits import controls, headline_text, merged
 
 from spare_demo.models import LlavaModel
-from spare_demo.scenes.off_topic import MADE_FOR
+from spare_demo.scenes.practice import MADE_FOR
 from spare_demo.scenes.sets import scene_of
 from spare_demo.settings import Settings
 from spare_demo.ui.examples import draw_scene

@@ -23,8 +23,7 @@ from transformers import (
 )
 
 from spare_demo.models.loading.convert import clip_vision_from_open_clip
-from spare_demo.scenes import captions
-from spare_demo.scenes.practice import practise
+from spare_demo.scenes.practice import caption, practise
 from spare_demo.scenes.world import World, rng_of, sample_scene
 
 SIDE, PATCH = 336, 14
@@ -68,7 +67,7 @@ def _corpus() -> list[str]:
     for seed in range(_SCENES):
         rng = rng_of("train", seed)
         scene = sample_scene(World(), rng)
-        lines.append(captions.caption(scene, rng))
+        lines.append(caption(scene, rng))
         for question in practise(scene, rng, 12):
             lines.append(_PROMPT.format(question=question.text) + f" {question.answer}")
     return lines

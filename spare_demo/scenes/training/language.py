@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from transformers import LlavaForConditionalGeneration, PreTrainedTokenizerFast
 
 from spare_demo.scenes.practice import practise
-from spare_demo.scenes.question import Question
+from spare_demo.scenes.questions import Question
 from spare_demo.scenes.training import architecture, packed, patches
 from spare_demo.scenes.training.architecture import GRID, PATCH
 from spare_demo.scenes.training.packed import BLOCK

@@ -13,7 +13,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers import PreTrainedTokenizerFast
 
-from spare_demo.scenes import captions, draw
+from spare_demo.scenes import draw
+from spare_demo.scenes.practice import caption
 from spare_demo.scenes.training import patches
 from spare_demo.scenes.training.architecture import GRID, MEAN, PATCH, SIDE, STD, VISION
 from spare_demo.scenes.training.phases import Phase
@@ -58,7 +59,7 @@ def draw_canvases(phase: Phase, first: int) -> tuple[dict[str, Tensor], list[tup
 def batch(phase: Phase, first: int, tokenizer: PreTrainedTokenizerFast) -> dict[str, Tensor]:
     """A training batch of the scenes from number ``first`` on, always the same one."""
     data, wholes = draw_canvases(phase, first)
-    texts = [captions.caption(whole, rng) for whole, rng in wholes]
+    texts = [caption(whole, rng) for whole, rng in wholes]
     encoded = tokenizer(texts, padding=True, truncation=True, return_tensors="pt")
     return {**data, "text": encoded["input_ids"]}
 

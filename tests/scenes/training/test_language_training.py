@@ -14,7 +14,7 @@ from transformers import LlavaForConditionalGeneration, LlavaProcessor, PreTrain
 from spare_demo.models.generate.prompt import build_prompt
 from spare_demo.scenes.draw import draw
 from spare_demo.scenes.practice import practise
-from spare_demo.scenes.question import Question
+from spare_demo.scenes.questions import Question
 from spare_demo.scenes.training import architecture, language, tower
 from spare_demo.scenes.training.architecture import GRID, PATCH
 from spare_demo.scenes.training.language import IGNORED, batch, sequence
