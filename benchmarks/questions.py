@@ -11,7 +11,7 @@ from visitors import Comparison, Visitor
 
 from spare_demo import compare
 from spare_demo.models import Model
-from spare_demo.scenes import sets, signature
+from spare_demo.scenes import sets
 
 METHODS = ("spare", "cdpruner")
 BUDGET = 64
@@ -40,7 +40,7 @@ def draw_questions(model: Model, number: int, folder: Path) -> Iterator[Question
     for seed in islice(seeds, number):
         text = sets.sample_of("page", seed).questions[0].text
         path = folder / f"scene-{seed}.png"
-        signature.save("page", seed, path)
+        sets.save("page", seed, path)
         result = compare(model, path, text, METHODS, BUDGET)
         yield Question(
             path,

@@ -26,7 +26,7 @@ from spare_demo.results.drawings import PANELS, USUAL
 from spare_demo.results.export import cite, write_files
 from spare_demo.results.io import read_pick_lists, read_result
 from spare_demo.scenes.asked import asked_in
-from spare_demo.scenes.signature import read_signature
+from spare_demo.scenes.sets import read_signature
 from spare_demo.settings import Settings
 from spare_demo.tokens import Selection
 

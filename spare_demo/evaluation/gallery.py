@@ -21,7 +21,7 @@ from spare_demo.evaluation.cells import title_of
 from spare_demo.evaluation.results import Row
 from spare_demo.evaluation.sheets import Sheet, drawn_sheet
 from spare_demo.render.base import counted
-from spare_demo.scenes import sets, signature
+from spare_demo.scenes import sets
 
 RULES = {
     "more-is-worse": "A method is right at one budget and wrong at the next larger one.",
@@ -203,7 +203,7 @@ def write_gallery(folder: Path, gallery: Gallery) -> None:
     data = {"rules": RULES, **dataclasses.asdict(gallery)}
     (folder / "gallery.json").write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
     for case in gallery.cases:
-        signature.save(case.set, case.seed, folder / f"scene-{case.seed}.png")
+        sets.save(case.set, case.seed, folder / f"scene-{case.seed}.png")
     (folder / "index.html").write_text(_page(gallery), encoding="utf-8")
 
 

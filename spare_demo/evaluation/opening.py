@@ -22,7 +22,7 @@ from spare_demo.images.load import open_picture
 from spare_demo.models import Model, load_model
 from spare_demo.models.loading.catalogue import ASSETS, BUILT_IN
 from spare_demo.scenes.asked import asked_in
-from spare_demo.scenes.signature import read_signature
+from spare_demo.scenes.sets import read_signature
 from spare_demo.scenes.world import COLOURS
 from spare_demo.settings import Settings
 

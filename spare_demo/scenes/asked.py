@@ -14,10 +14,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from spare_demo.scenes import draw
-from spare_demo.scenes.questions import Question
 from spare_demo.scenes.sets import sample_of
 from spare_demo.scenes.wordings import plain_text
-from spare_demo.scenes.world import Scene
 
 Kind = Literal["word", "number", "things"]
 
@@ -55,33 +53,25 @@ def asked_in(
         return None
     sample, wanted = sample_of(*scene, _QUESTIONS), plain_text(text)
     question = next((q for q in sample.questions if plain_text(q.text) == wanted), None)
-    return None if question is None else _asked(sample.scene, photo, question, boxes)
-
-
-def _asked(
-    scene: Scene, photo: Image.Image, question: Question, boxes: NDArray[np.float64]
-) -> Asked:
-    things = [scene.things[index] for index in question.things]
+    if question is None:
+        return None
+    things = sample.scene.things
+    asked = [things[index] for index in question.things]
     kind: Kind = "things"
-    if len(things) == 1 and question.answer == things[0].print:
-        kind = "word" if things[0].word else "number"
-    if question.answer in ("yes", "no") or not things:
+    if len(asked) == 1 and question.answer == asked[0].print:
+        kind = "word" if asked[0].word else "number"
+    if question.answer in ("yes", "no") or not asked:
         return Asked(question.answer, kind, None)
     # What changes where it is taken out is what shows it, whatever lies before or behind it. A
     # thing goes far outside the canvas: without it those after it would get other shades.
-    without: dict[str, Any] = (
-        {"x": -10_000.0} if kind == "things" else {"number": None, "word": None}
-    )
-    rest = [
-        replace(t, **without) if i in question.things else t for i, t in enumerate(scene.things)
-    ]
-    changed = np.asarray(photo) != np.asarray(draw.draw(replace(scene, things=tuple(rest))))
-    return Asked(question.answer, kind, _any_inside(changed.any(axis=2), boxes))
+    absence: dict[str, Any] = {"x": -1e4} if kind == "things" else {"number": None, "word": None}
+    rest = (replace(t, **absence) if i in question.things else t for i, t in enumerate(things))
+    without = draw.draw(replace(sample.scene, things=tuple(rest)))
+    changed = (np.asarray(photo) != np.asarray(without)).any(axis=2)
+    return Asked(question.answer, kind, _any_inside(changed, boxes))
 
 
 def _any_inside(pixels: NDArray[np.bool_], boxes: NDArray[np.float64]) -> NDArray[np.bool_]:
     """(n,) bool: whether any pixel of (height, width) that is set lies in, or partly in, a box."""
-    low, high = np.floor(boxes[:, :2]).astype(int), np.ceil(boxes[:, 2:]).astype(int)
-    low, high = low.clip(min=0), high.clip(min=0)
-    corners = zip(low.tolist(), high.tolist(), strict=True)
-    return np.array([pixels[y0:y1, x0:x1].any() for (x0, y0), (x1, y1) in corners])
+    corners = np.hstack([np.floor(boxes[:, :2]), np.ceil(boxes[:, 2:])]).clip(min=0).astype(int)
+    return np.array([pixels[y0:y1, x0:x1].any() for x0, y0, x1, y1 in corners.tolist()])

@@ -1,21 +1,29 @@
-"""The sets of scenes that are measured on: from streams that training never draws from, and always
-in the same order, so that two runs ask the same.
+"""Sets of scenes, and PNG files that say which scenes they are.
+
+The sets that are measured on come from streams that training never draws from, and always in the
+same order, so that two runs ask the same. A file carries the set and the seed of its scene. Whether
+a picture is that scene is decided by drawing it again: the pixels must be the same, whatever the
+file says.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
+from PIL import Image, PngImagePlugin
+
+from spare_demo.images.load import photo_digest
+from spare_demo.scenes import draw
 from spare_demo.scenes.practice import ask_in_held_out_wordings
 from spare_demo.scenes.questions import Question, ask
 from spare_demo.scenes.world import Pairs, Scene, World, rng_of, sample_scene
 
 SETS: dict[str, Pairs] = {
-    "held-out": "seen",
-    "unseen-pairs": "unseen",
-    "held-out-wordings": "seen",
-}
+    "held-out": "seen", "unseen-pairs": "unseen", "held-out-wordings": "seen",
+}  # fmt: skip
 """The sets that can be evaluated, and which pairs of colour or number and shape each holds."""
 SET_WORDS = {
     "held-out": "held-out scenes",
@@ -31,6 +39,7 @@ WORLDS = {
 """The world that each set's scenes are drawn from; "page" is that of new scenes on the page,
 "shipped" that of its examples."""
 _STREAMS = {"shipped": "page"}  # whose random stream a set takes, where not its own
+_KEY = "spare-scene"  # under which a file says what it shows
 _PER_SCENE = 6  # a picture is looked at once, and few scenes allow many more different questions
 
 
@@ -79,3 +88,28 @@ def samples(which: str, count: int) -> Iterator[Sample]:
             yield sample
         count -= len(sample.questions)
         seed += 1
+
+
+def save(which: str, seed: int, path: Path) -> None:
+    """Draw the scene of a set into a PNG file."""
+    text = PngImagePlugin.PngInfo()
+    text.add_text(_KEY, f"{which} {seed}")
+    # Scenes become no smaller by more of it, and pressing Draw would take five times as long.
+    draw.draw(scene_of(which, seed)).save(path, pnginfo=text, compress_level=1)
+
+
+def read_signature(path: str | Path, photo: Image.Image) -> tuple[str, int] | None:
+    """The set and the seed of the drawn scene that a file shows; None for any other picture.
+
+    photo: the file's upright RGB pixels.
+    """
+    try:
+        with Image.open(path, formats=["PNG"]) as image:
+            match = re.fullmatch(r"([a-z-]+) ([0-9]{1,10})", str(image.info.get(_KEY)))
+    except (OSError, ValueError, SyntaxError):
+        return None
+    if match is None or match[1] not in WORLDS:
+        return None
+    which, seed = match[1], int(match[2])
+    same = photo_digest(draw.draw(scene_of(which, seed))) == photo_digest(photo)
+    return (which, seed) if same else None

@@ -13,20 +13,15 @@ from typing import Literal
 import numpy as np
 
 COLOURS: dict[str, tuple[int, int, int]] = {
-    "red": (214, 40, 40),
-    "orange": (245, 134, 24),
-    "yellow": (250, 214, 40),
-    "green": (46, 158, 66),
-    "blue": (38, 92, 204),
-    "purple": (132, 58, 176),
-    "white": (245, 245, 245),
-    "black": (28, 28, 30),
-}
+    "red": (214, 40, 40), "orange": (245, 134, 24), "yellow": (250, 214, 40),
+    "green": (46, 158, 66), "blue": (38, 92, 204), "purple": (132, 58, 176),
+    "white": (245, 245, 245), "black": (28, 28, 30),
+}  # fmt: skip
 SHAPES = ("circle", "square", "triangle", "star", "heart", "cross", "diamond", "arrow")
 WORDS = (
-    *("CAT", "DOG", "SUN", "SKY", "BUS", "CAR", "TEA", "ICE"),
-    *("MAP", "KEY", "BOX", "HAT", "PEN", "CUP", "FOX", "BED"),
-)
+    "CAT", "DOG", "SUN", "SKY", "BUS", "CAR", "TEA", "ICE",
+    "MAP", "KEY", "BOX", "HAT", "PEN", "CUP", "FOX", "BED",
+)  # fmt: skip
 # Where print sits below the centre, and how high it may be, in units of half the shape's size.
 PRINT_ROOM = {
     "circle": (0.0, 1.25), "square": (0.0, 1.35), "triangle": (0.32, 0.95), "star": (0.08, 0.9),
@@ -39,11 +34,9 @@ BACKGROUNDS = ("plain", "gradient", "noise", "stripes", "checks", "dots")
 HELD_OUT_COLOUR_SHAPE = frozenset(zip(COLOURS, SHAPES, strict=True))
 HELD_OUT_NUMBER_SHAPE = frozenset((str(d), SHAPES[(d + 3) % len(SHAPES)]) for d in range(10))
 
-FAR = 90.0
-"""A colour this far in RGB from one with a name, which is drawn within 25, is not like it."""
+_FAR = 90.0  # in RGB; a colour this far from one with a name, drawn within 25, is not like it
 
 Pairs = Literal["seen", "unseen"]
-
 Rng = np.random.Generator
 
 # Seeds of different sets can never meet: each set draws from a stream of its own.
@@ -136,8 +129,8 @@ def is_held_out(colour: str, shape: str, number: str | None = None) -> bool:
     return (colour, shape) in HELD_OUT_COLOUR_SHAPE or (number, shape) in HELD_OUT_NUMBER_SHAPE
 
 
-def _looks(world: World, rng: Rng, others: list[Thing], size: float) -> dict:
-    """Colour, shape and print of a new thing, within the pairs that the world allows."""
+def _new_thing(world: World, rng: Rng, others: list[Thing], size: float) -> Thing:
+    """One within the pairs that the world allows, not yet anywhere."""
     while True:
         colour = str(rng.choice(list(COLOURS)))
         shape = str(rng.choice(SHAPES))
@@ -159,8 +152,7 @@ def _looks(world: World, rng: Rng, others: list[Thing], size: float) -> dict:
         if roll > 1 - world.word_share and font_pixels(shape, size, 3) >= world.print_pixels:
             word = str(rng.choice(WORDS))
         if is_held_out(colour, shape, number) == (world.pairs == "unseen"):
-            named = {"colour": colour, "shape": shape, "number": number, "word": word}
-            return named | {"tint": tint, "blob": blob}
+            return Thing(colour, shape, 0.0, 0.0, size, number, word, tint, blob)
 
 
 def _nameless(world: World, rng: Rng) -> tuple[tuple[int, int, int] | None, int | None]:
@@ -168,22 +160,21 @@ def _nameless(world: World, rng: Rng) -> tuple[tuple[int, int, int] | None, int 
     if not (world.tint_share or world.blob_share):
         return None, None  # the scenes that are measured draw no number for it
     if rng.random() < world.tint_share:
-        rgb = rng.integers(20, 250, 3)
-        if all(np.linalg.norm(rgb - other) > FAR for other in COLOURS.values()):
-            return (int(rgb[0]), int(rgb[1]), int(rgb[2])), None
+        red, green, blue = tint = rng.integers(20, 250, 3)
+        if all(np.linalg.norm(tint - other) > _FAR for other in COLOURS.values()):
+            return (int(red), int(green), int(blue)), None
     elif rng.random() < world.blob_share:
         return None, int(rng.integers(2**31))
     return None, None
 
 
-def _has_room(x: float, y: float, size: float, has_print: bool, things: list[Thing]) -> bool:
-    """Whether a thing may lie here: edges may overlap, but nobody's print may be covered."""
-    for other in things:
-        distance = float(np.hypot(other.x - x, other.y - y))
-        free = 0.5 if other.print or has_print else 0.4
-        if distance < free * (size + other.size):
-            return False
-    return True
+def _has_room(thing: Thing, others: list[Thing]) -> bool:
+    """Whether a thing may lie where it is: edges may overlap, but no print may be covered."""
+    return all(
+        np.hypot(other.x - thing.x, other.y - thing.y)
+        >= (0.5 if other.print or thing.print else 0.4) * (thing.size + other.size)
+        for other in others
+    )
 
 
 def sample_scene(world: World, rng: Rng) -> Scene:
@@ -195,12 +186,12 @@ def sample_scene(world: World, rng: Rng) -> Scene:
     things: list[Thing] = []
     for _ in range(wanted):
         size = float(np.exp(rng.uniform(np.log(low), np.log(max(high, low)))))
-        looks = _looks(world, rng, things, size)
-        has_print = bool(looks["number"] or looks["word"])
+        new = _new_thing(world, rng, things, size)
         for _ in range(20):
             x, y = rng.uniform(size / 2 + 1, world.side - size / 2 - 1, 2)
-            if _has_room(x, y, size, has_print, things):
-                things.append(Thing(x=float(x), y=float(y), size=size, **looks))
+            thing = replace(new, x=float(x), y=float(y))
+            if _has_room(thing, things):
+                things.append(thing)
                 break
     background = str(rng.choice(BACKGROUNDS))
     return Scene(world.side, background, int(rng.integers(2**31)), tuple(things))

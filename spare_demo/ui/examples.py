@@ -11,7 +11,7 @@ import numpy as np
 
 from spare_demo.images.load import file_digest
 from spare_demo.models.loading.catalogue import ASSETS, BUILT_IN
-from spare_demo.scenes import sets, signature
+from spare_demo.scenes import sets
 from spare_demo.scenes.wordings import plain_text, with_articles
 from spare_demo.settings import Settings
 
@@ -125,7 +125,7 @@ def draw_scene(which: str, seed: int, folder: Path) -> Example:
         raise ValueError(f"Scene {seed} of {which} has no question. Choose another seed.")
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"scene-{seed}.png"
-    signature.save(which, seed, path)
+    sets.save(which, seed, path)
     keep_latest(folder, _SCENES_ON_DISK)
     return _example(path, {with_articles(question.text): question.answer for question in questions})
 

@@ -19,7 +19,7 @@ from spare_demo.models import Model
 from spare_demo.relevance import GuidanceText, RelevanceOptions, TextPieces
 from spare_demo.results.io import read_pick_list
 from spare_demo.scenes.asked import asked_in
-from spare_demo.scenes.signature import read_signature
+from spare_demo.scenes.sets import read_signature
 from spare_demo.settings import Settings
 from spare_demo.tokens import Positions
 from spare_demo.ui import examples, panels, tuning

@@ -28,7 +28,7 @@ from spare_demo.models import Model
 from spare_demo.models.generate.passes import ModelUnloadedError, OutOfMemory
 from spare_demo.pruners import PRUNERS
 from spare_demo.render.chart import plotly_figure
-from spare_demo.scenes import signature
+from spare_demo.scenes import sets
 from spare_demo.settings import Settings
 from spare_demo.table import html_table
 from spare_demo.ui import panels
@@ -234,7 +234,7 @@ class Lab:
         path = self.folder / f"{row.set}-{row.picture}.png"
         if not path.exists():
             self.folder.mkdir(parents=True, exist_ok=True)
-            signature.save(row.set, int(row.picture), path)
+            sets.save(row.set, int(row.picture), path)
             keep_latest(self.folder, _FILES)
         return str(path)
 

@@ -12,7 +12,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from spare_demo.images.load import open_picture
 from spare_demo.models.loading.catalogue import ASSETS
-from spare_demo.scenes import draw, sets, signature
+from spare_demo.scenes import draw, sets
 from spare_demo.scenes.asked import asked_in
 from spare_demo.scenes.world import PRINT_ROOM, Thing, font_pixels
 
@@ -51,7 +51,7 @@ def grown(pixels: np.ndarray) -> np.ndarray:
 
 def ask(file: Path, question: str):
     photo = open_picture(file)
-    return asked_in(signature.read_signature(file, photo), photo, question, BOXES)
+    return asked_in(sets.read_signature(file, photo), photo, question, BOXES)
 
 
 @pytest.mark.parametrize("name", SIGNED)
@@ -65,7 +65,7 @@ def test_an_example_is_the_scene_it_says_and_its_question_is_one_of_the_scene(na
 
 @pytest.mark.parametrize("seed", range(6))
 def test_places_of_new_scenes_are_where_another_drawing_has_them(seed: int, tmp_path: Path) -> None:
-    signature.save("page", seed, tmp_path / "scene.png")
+    sets.save("page", seed, tmp_path / "scene.png")
     scene = sets.scene_of("page", seed)
     numbers = draw.thing_at_each_pixel(scene)
     kinds = set()
@@ -116,13 +116,13 @@ def test_nothing_is_said_of_what_is_not_known() -> None:
 
 def test_a_scene_that_was_changed_is_none_of_ours(tmp_path: Path) -> None:
     """Even where its file still says so."""
-    signature.save("page", 3, tmp_path / "scene.png")
+    sets.save("page", 3, tmp_path / "scene.png")
     with Image.open(tmp_path / "scene.png") as image:
         image.load()
         changed = image.copy()
     changed.putpixel((5, 5), tuple(255 - v for v in changed.getpixel((5, 5))))
-    assert signature.read_signature(tmp_path / "scene.png", image) == ("page", 3)
-    assert signature.read_signature(tmp_path / "scene.png", changed) is None
+    assert sets.read_signature(tmp_path / "scene.png", image) == ("page", 3)
+    assert sets.read_signature(tmp_path / "scene.png", changed) is None
 
 
 def test_things_taken_out_leave_the_rest_as_it_was() -> None:
