@@ -9,32 +9,20 @@ part. ``--clip`` starts at the second part, on another machine, say.
 from __future__ import annotations
 
 import argparse
-import contextlib
-import dataclasses
 import functools
 import hashlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import nn
 
 from spare_demo.models.loading.catalogue import ASSETS
-from spare_demo.scenes.training import architecture, files, language, tower
-from spare_demo.scenes.training.checkpoint import Checkpoint, reason
+from spare_demo.scenes.training import architecture, files, language, phases, tower
+from spare_demo.scenes.training.checkpoint import reason
 from spare_demo.scenes.training.loop import Training
-from spare_demo.scenes.training.phases import (
-    DECODER,
-    DECODER_RATES,
-    TOWER,
-    TOWER_RATES,
-    Phase,
-    lengthened,
-    steps_of,
-)
-from spare_demo.scenes.training.relevance_report import relevance_report
+from spare_demo.scenes.training.phases import Phase
 
 LENGTH_ON_CUDA = 3
 """A GPU takes so many times the steps in less time."""
@@ -43,7 +31,7 @@ LENGTH_ON_CUDA = 3
 def train_built_in(
     run: Path,
     out: Path,
-    phases: tuple[Sequence[Phase], Sequence[Phase]],
+    recipe: Sequence[Sequence[Phase]],
     device: torch.device,
     workers: int,
     seed: int = 0,
@@ -54,7 +42,7 @@ def train_built_in(
     Args:
         run: the folder of checkpoints, logs and curves; what is there is gone on from.
         out: the folder of the model's files.
-        phases: of the CLIP, and of projector and decoder.
+        recipe: the phases of the CLIP, and of projector and decoder.
         device: where it is trained. workers: processes that draw scenes ahead.
         seed: of weights and scenes.
         clip_folder: ``out / "clip"`` of a run that trained the CLIP to its end; from nothing
@@ -66,7 +54,16 @@ def train_built_in(
     """
     if clip_folder is None:
         clip_folder = out / "clip"
-        _train_clip(run, clip_folder, phases[0], device, workers, seed)
+        text_tokenizer = architecture.text_tokenizer()
+        torch.manual_seed(seed)
+        clip = architecture.new_clip(text_tokenizer)
+        training = Training(
+            "tower", tower.TowerTraining(clip), phases.TOWER_RATES, recipe[0], 0,
+            functools.partial(tower.batch, tokenizer=text_tokenizer), run, device, seed,
+            report=functools.partial(tower.relevance_report, clip, text_tokenizer),
+        )  # fmt: skip
+        write = functools.partial(files.write_clip, clip_folder, clip, text_tokenizer)
+        _finish(training, workers, "tower", write, clip_folder)
     elif not (clip_folder / files.HISTORY).exists():
         raise SystemExit(f"{clip_folder}: no CLIP that this command trained. Leave --clip out.")
     # As its files hold it, in half precision: the decoder is trained on the tower that is shipped.
@@ -74,50 +71,24 @@ def train_built_in(
     tokenizer = architecture.language_tokenizer()
     torch.manual_seed(seed + 1)
     llava = architecture.new_llava(clip, tokenizer)
-    decoder = language.LanguageTraining(llava, clip.visual, tokenizer)
-    make_batch = functools.partial(language.batch, tokenizer=tokenizer)
     training = Training(
-        "decoder", decoder, DECODER_RATES, phases[1], 1, make_batch,
-        Checkpoint(run / "decoder.pt"), device, seed, origin=f", the CLIP {_digest(clip)}",
+        "decoder", language.LanguageTraining(llava, clip.visual, tokenizer), phases.DECODER_RATES,
+        recipe[1], 1, functools.partial(language.batch, tokenizer=tokenizer), run, device, seed,
+        origin=f", the CLIP {_digest(clip)}",
     )  # fmt: skip
-    training.run(workers)
-    with _told_what_to_do(out):
-        files.write_llava(
-            out, llava.cpu().eval(), tokenizer, clip_folder,
-            _history("language", phases[1], seed), training.log,
-        )  # fmt: skip
+    write = functools.partial(files.write_llava, out, llava, tokenizer, clip_folder)
+    _finish(training, workers, "language", write, out)
 
 
-def _train_clip(
-    run: Path, out: Path, phases: Sequence[Phase], device: torch.device, workers: int, seed: int
+def _finish(
+    training: Training, workers: int, part: str, write: Callable[[], None], folder: Path
 ) -> None:
-    tokenizer = architecture.text_tokenizer()
-    torch.manual_seed(seed)
-    clip = architecture.new_clip(tokenizer)
-    module = tower.TowerTraining(clip)
-    make_batch = functools.partial(tower.batch, tokenizer=tokenizer)
-    training = Training(
-        "tower", module, TOWER_RATES, phases, 0, make_batch,
-        Checkpoint(run / "tower.pt"), device, seed,
-        report=functools.partial(relevance_report, clip, tokenizer),
-    )  # fmt: skip
+    """Trains to the end and writes the files."""
     training.run(workers)
-    with _told_what_to_do(out):
-        files.write_clip(out, clip.cpu(), tokenizer, _history("tower", phases, seed), training.log)
-
-
-def _history(name: str, phases: Sequence[Phase], seed: int) -> dict[str, Any]:
-    return {
-        f"{name}_steps": steps_of(phases),
-        f"{name}_seed": seed,
-        f"{name}_phases": [dataclasses.asdict(phase) for phase in phases],
-    }
-
-
-@contextlib.contextmanager
-def _told_what_to_do(folder: Path) -> Iterator[None]:
+    training.module.cpu()
     try:
-        yield
+        write()
+        files.write_history(folder, part, training)
     except OSError as error:
         raise SystemExit(
             f"The model's files were not written: {reason(error, folder)} and run the same command "
@@ -150,8 +121,8 @@ def main() -> None:
     args = parser.parse_args()
     device = torch.device(args.device)
     length = args.length or (LENGTH_ON_CUDA if device.type == "cuda" else 1)
-    phases = lengthened(TOWER, length), lengthened(DECODER, length)
-    train_built_in(args.run, args.out, phases, device, args.workers, args.seed, args.clip)
+    recipe = tuple(phases.lengthened(part, length) for part in (phases.TOWER, phases.DECODER))
+    train_built_in(args.run, args.out, recipe, device, args.workers, args.seed, args.clip)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -18,38 +19,26 @@ from safetensors.torch import load_file, save_file
 from transformers import LlavaForConditionalGeneration, PreTrainedTokenizerFast
 
 from spare_demo.scenes.training import architecture
+from spare_demo.scenes.training.loop import Training
 
 HISTORY = "training.json"
 _WEIGHTS = "open_clip_model.safetensors"
 _LARGEST_FILE = "8MB"  # a Space refuses files over 10 MB without LFS
 
 
-def write_clip(
-    folder: Path,
-    clip: open_clip.CLIP,
-    tokenizer: PreTrainedTokenizerFast,
-    history: dict[str, Any],
-    log: list[str],
-) -> None:
+def write_clip(folder: Path, clip: open_clip.CLIP, tokenizer: PreTrainedTokenizerFast) -> None:
     """Replaces the files of the CLIP.
 
     Raises:
         OSError: the disk is full, say.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    config = {
-        "model_cfg": architecture.clip_config(tokenizer),
-        "preprocess_cfg": {
-            "size": architecture.SIDE,
-            "mean": architecture.MEAN,
-            "std": architecture.STD,
-        },
-    }
+    picture = {"size": architecture.SIDE, "mean": architecture.MEAN, "std": architecture.STD}
+    config = {"model_cfg": architecture.clip_config(tokenizer), "preprocess_cfg": picture}
     (folder / "open_clip_config.json").write_text(json.dumps(config, indent=2) + "\n")
     state = {name: value.half().contiguous() for name, value in clip.state_dict().items()}
     save_file(state, folder / _WEIGHTS)
     tokenizer.save_pretrained(folder)
-    _write_history(folder, history, log)
 
 
 def read_clip(folder: Path) -> open_clip.CLIP:
@@ -65,8 +54,6 @@ def write_llava(
     llava: LlavaForConditionalGeneration,
     tokenizer: PreTrainedTokenizerFast,
     clip_folder: Path,
-    history: dict[str, Any],
-    log: list[str],
 ) -> None:
     """Replaces the files of the whole model, those of ``clip_folder`` in ``clip``.
 
@@ -78,7 +65,15 @@ def write_llava(
         shutil.copytree(clip_folder, own, dirs_exist_ok=True)
     llava.half().save_pretrained(folder, max_shard_size=_LARGEST_FILE)
     architecture.processor(tokenizer).save_pretrained(folder)
-    _write_history(folder, history, log)
+
+
+def write_history(folder: Path, part: str, training: Training) -> None:
+    """Replaces what says how a part was trained. Raises OSError if the disk is full, say."""
+    phases = [asdict(phase) for phase in training.phases]
+    figures = {"steps": training.steps, "seed": training.seed, "phases": phases}
+    history = {f"{part}_{name}": value for name, value in figures.items()}
+    (folder / HISTORY).write_text(json.dumps(history, indent=2) + "\n")
+    (folder / "training.log").write_text("".join(f"{line}\n" for line in training.log))
 
 
 def read_history(folder: Path) -> dict[str, Any]:
@@ -90,8 +85,3 @@ def read_history(folder: Path) -> dict[str, Any]:
     for part in (folder / "clip", folder):
         history |= json.loads((part / HISTORY).read_text(encoding="utf-8"))
     return history
-
-
-def _write_history(folder: Path, history: dict[str, Any], log: list[str]) -> None:
-    (folder / HISTORY).write_text(json.dumps(history, indent=2) + "\n")
-    (folder / "training.log").write_text("".join(f"{line}\n" for line in log))

@@ -2,46 +2,35 @@
 
 Batches depend on the seed and the step alone, and the log is part of the checkpoint. So a run that
 was cut off and started again sees, does and says what an unbroken one would have; its log names the
-stop.
+stop. The curve shows every figure of the log over the steps.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
+import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from html import escape
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader
 
 from spare_demo.scenes.training.checkpoint import Checkpoint, reason
-from spare_demo.scenes.training.curve import write_curve
 from spare_demo.scenes.training.muon import Muon
-from spare_demo.scenes.training.phases import Phase, Rates, phase_at, steps_of
+from spare_demo.scenes.training.phases import Phase, Rates
 
 _SAVE_EVERY = 60.0  # seconds
 _SHOW_EVERY = 20  # steps; a checkpoint is saved only then, so that a line is never of a part
 _MOST_CANVASES = 1000  # of one step
+_CURVE_WIDTH, _CURVE_HEIGHT, _CURVE_MARGIN = 900, 90, 40
 
 Batch = dict[str, Tensor]
-
-
-class _Batches(Dataset):
-    """The batches of all steps from one on; drawn ahead by worker processes."""
-
-    def __init__(self, training: Training) -> None:
-        self.make_batch, self.phases = training.make_batch, training.phases
-        self.start, self.first = training.step, (2 * training.seed + training.stream) * 10**9
-
-    def __len__(self) -> int:
-        return steps_of(self.phases) - self.start
-
-    def __getitem__(self, index: int) -> Batch:
-        step = self.start + index
-        return self.make_batch(phase_at(self.phases, step), self.first + step * _MOST_CANVASES)
 
 
 @dataclass
@@ -53,6 +42,7 @@ class Training:
             `matrices` are the parameters that Muon trains.
         stream: which of the scenes are its own; no two trainings share one.
         make_batch: called with a phase and the number of the first scene.
+        folder: of the checkpoint, the log and its curve.
         report: called at the end of every phase; returns a line for the log.
         origin: what the module starts from, where that is not the seed alone.
         step, log: the steps done and the log so far.
@@ -64,7 +54,7 @@ class Training:
     phases: Sequence[Phase]
     stream: int
     make_batch: Callable[[Phase, int], Batch]
-    checkpoint: Checkpoint
+    folder: Path
     device: torch.device
     seed: int
     report: Callable[[], str] | None = None
@@ -81,16 +71,15 @@ class Training:
         muon = Muon(matrices, lr=self.rates.muon)
         adam = torch.optim.AdamW(rest, lr=self.rates.adam, betas=(0.9, 0.98), weight_decay=0.0)
         self.optimisers = [(muon, self.rates.muon), (adam, self.rates.adam)]
-        self.steps = steps_of(self.phases)
+        self.schedule = [phase for phase in self.phases for _ in range(phase.steps)]
+        self.steps = len(self.schedule)
+        self.checkpoint = Checkpoint(self.folder / f"{self.name}.pt")
+        self.recipe = f"seed {self.seed}, {', '.join(map(str, self.phases))}{self.origin}"
         if state := self.checkpoint.load():
             self._resume(state)
 
-    def _recipe(self) -> str:
-        phases = ", ".join(map(str, self.phases))
-        return f"seed {self.seed}, {phases}{self.origin}"
-
     def _resume(self, state: dict[str, Any]) -> None:
-        if state["recipe"] != self._recipe():
+        if state["recipe"] != self.recipe:
             raise SystemExit(
                 f"{self.checkpoint.path} is of another run: {state['recipe']}. "
                 "Give the seed and the length that it was begun with, or another --run folder."
@@ -107,17 +96,16 @@ class Training:
         state = {
             "module": self.module.state_dict(),
             "optimisers": [optimiser.state_dict() for optimiser, _ in self.optimisers],
-            **{"step": self.step, "log": self.log, "recipe": self._recipe()},
+            **{"step": self.step, "log": self.log, "recipe": self.recipe},
         }
-        folder = self.checkpoint.path.parent
         try:
             self.checkpoint.save(state)
-            folder.joinpath(f"{self.name}.log").write_text("\n".join(self.log) + "\n")
-            write_curve(folder / f"{self.name}.svg", self.log)
+            (self.folder / f"{self.name}.log").write_text("\n".join(self.log) + "\n")
+            write_curve(self.folder / f"{self.name}.svg", self.log)
             self.is_saved = True
         except OSError as error:
             self.is_saved = False
-            print(f"Step {self.step} was not saved: {reason(error, folder)}.", flush=True)
+            print(f"Step {self.step} was not saved: {reason(error, self.folder)}.", flush=True)
 
     def _write(self, line: str) -> None:
         self.log.append(line)
@@ -150,9 +138,12 @@ class Training:
         """
         if self.step == self.steps:
             return
-        batches = DataLoader(
-            _Batches(self),
+        start = (2 * self.seed + self.stream) * 10**9
+        draws: Any = [(phase, start + i * _MOST_CANVASES) for i, phase in enumerate(self.schedule)]
+        batches: DataLoader[Batch] = DataLoader(
+            draws[self.step :],
             batch_size=None,
+            collate_fn=functools.partial(_drawn, self.make_batch),
             num_workers=workers,
             prefetch_factor=8 if workers else None,
             pin_memory=self.device.type == "cuda",
@@ -162,7 +153,7 @@ class Training:
         began = saved_at = time.monotonic()
         first = self.step
         for data in batches:
-            phase = phase_at(self.phases, self.step)
+            phase = self.schedule[self.step]
             shown.append(self._update(data, phase))
             if self.step % _SHOW_EVERY and self.step not in ends:
                 continue
@@ -179,9 +170,13 @@ class Training:
                 saved_at = time.monotonic()
         if not self.is_saved:
             raise SystemExit(
-                f"The end of {self.name} could not be saved to {self.checkpoint.path.parent}. "
+                f"The end of {self.name} could not be saved to {self.folder}. "
                 "Free some space and run the same command again: it resumes at the last checkpoint."
             )
+
+
+def _drawn(make_batch: Callable[[Phase, int], Batch], step: tuple[Phase, int]) -> Batch:
+    return make_batch(*step)
 
 
 def _means(figures: list[dict[str, Tensor]]) -> str:
@@ -194,3 +189,39 @@ def _means(figures: list[dict[str, Tensor]]) -> str:
         values = torch.stack([step[name].float() for step in figures if name in step])
         texts.append(f"{name} {values.nanmean().item():.3f}")
     return "  ".join(texts)
+
+
+def figures_of(log: list[str]) -> dict[str, list[tuple[int, float]]]:
+    """Each figure of a log's lines, "name step/steps  phase  figure value  …": steps and values."""
+    figures: dict[str, list[tuple[int, float]]] = {}
+    for line in log:
+        if not (head := re.match(r"\w+ (\d+)/\d+  ", line)):
+            continue
+        for name, value in re.findall(r"  (\w+) (-?\d+\.\d+)(?=  )", line):
+            figures.setdefault(name, []).append((int(head[1]), float(value)))
+    return figures
+
+
+def write_curve(file: Path, log: list[str]) -> None:
+    """Writes an SVG file, one band to a figure, from the smallest value to the largest."""
+    parts = []
+    figures = figures_of(log)
+    last = max((steps for points in figures.values() for steps, _ in points), default=1)
+    for row, (name, points) in enumerate(figures.items()):
+        values = [value for _, value in points]
+        low, high = min(values), max(values)
+        top = row * (_CURVE_HEIGHT + _CURVE_MARGIN) + _CURVE_MARGIN
+        scale = _CURVE_HEIGHT / (high - low or 1.0)
+        line = " ".join(
+            f"{s / last * _CURVE_WIDTH:.1f},{top + (high - v) * scale:.1f}" for s, v in points
+        )
+        title = f"{name}: {low:.3f} to {high:.3f}, at step {points[-1][0]} {values[-1]:.3f}"
+        parts.append(f'<text x="0" y="{top - 8}">{escape(title)}</text>')
+        parts.append(f'<polyline points="{line}" fill="none" stroke="#1f5fbf"/>')
+    height = len(figures) * (_CURVE_HEIGHT + _CURVE_MARGIN) + _CURVE_MARGIN
+    size = f'viewBox="0 0 {_CURVE_WIDTH} {height}" width="{_CURVE_WIDTH}" height="{height}"'
+    body = "".join(parts)
+    file.write_text(
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" '
+        f'font-size="14"><rect width="100%" height="100%" fill="#fff"/>{body}</svg>\n'
+    )

@@ -79,20 +79,6 @@ DECODER = (
 )
 
 
-def steps_of(phases: Sequence[Phase]) -> int:
-    """The steps of all phases together."""
-    return sum(phase.steps for phase in phases)
-
-
-def phase_at(phases: Sequence[Phase], step: int) -> Phase:
-    """The phase that a step of the whole run belongs to; the last one from its end on."""
-    for phase in phases:
-        if step < phase.steps:
-            return phase
-        step -= phase.steps
-    return phases[-1]
-
-
 def lengthened(phases: Sequence[Phase], times: float) -> tuple[Phase, ...]:
     """The same phases with so many times the steps, at least one."""
     return tuple(replace(phase, steps=max(1, round(phase.steps * times))) for phase in phases)

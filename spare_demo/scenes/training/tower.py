@@ -1,4 +1,7 @@
-"""Training the CLIP: contrastive on captions, helped at first by a loss on every patch."""
+"""Training the CLIP: contrastive on captions, helped at first by a loss on every patch.
+
+And where its relevance falls meanwhile: on what a question is about, or off it.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +16,16 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers import PreTrainedTokenizerFast
 
+from spare_demo.measures import chance_above
 from spare_demo.scenes import draw
 from spare_demo.scenes.practice import caption
+from spare_demo.scenes.sets import samples
 from spare_demo.scenes.training import patches
 from spare_demo.scenes.training.architecture import GRID, MEAN, PATCH, SIDE, STD, VISION
 from spare_demo.scenes.training.phases import Phase
 from spare_demo.scenes.world import Rng, Scene, rng_of, sample_scene
+
+_QUESTIONS = 240  # of the report on relevance
 
 
 def random_corner(cells: int, rng: Rng) -> tuple[int, int]:
@@ -151,3 +158,37 @@ class TowerTraining(nn.Module):
         states = before[:, 1:] if phase.patch_loss else before[:, 1:].detach()
         loss, shares = self.asked(states, data["targets"], data["windows"])
         return contrast + (phase.patch_loss or 1.0) * loss, metrics | shares
+
+
+@torch.no_grad()
+def relevance_report(clip: open_clip.CLIP, tokenizer: PreTrainedTokenizerFast) -> str:
+    """In words, of both layers that relevance is read from, the chance that a patch of what is
+    asked about has a higher cosine with the question than one of the background, or of other
+    things: the area under the ROC curve, its mean over questions about held-out scenes."""
+    device = clip.visual.conv1.weight.device
+    whole_grid = torch.arange(GRID * GRID, device=device)[None]
+    chances: dict[tuple[int, str], list[float]] = {}
+    for sample in samples("held-out", _QUESTIONS):
+        asked = [question for question in sample.questions if question.things]
+        if not asked:
+            continue
+        pixels = torch.from_numpy(np.asarray(draw.draw(sample.scene)).copy())[None].to(device)
+        layers = vision_states(clip.visual, normalise(pixels), whole_grid)
+        text = tokenizer([q.text for q in asked], padding=True, return_tensors="pt")["input_ids"]
+        words = F.normalize(text_vectors(clip, text.to(device)).float(), dim=-1)
+        things = patches.thing_at_each_patch(sample.scene).astype(np.int64)
+        owner = torch.from_numpy(things).flatten() - 1
+        for layer, states in zip((-2, -1), layers, strict=True):
+            image = (clip.visual.ln_post(states[0, 1:]) @ clip.visual.proj).float()
+            cosines = (words @ F.normalize(image, dim=-1).T).cpu()
+            for cosine, question in zip(cosines, asked, strict=True):
+                on = torch.isin(owner, torch.tensor(question.things))
+                for name, off in (("background", owner < 0), ("other things", ~on & (owner >= 0))):
+                    if on.any() and off.any():
+                        chances.setdefault((layer, name), []).append(
+                            chance_above(cosine[on], cosine[off])
+                        )
+    return "relevance, AUC: " + ", ".join(
+        f"layer {layer} over {name} {np.mean(values):.3f}"
+        for (layer, name), values in chances.items()
+    )

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import open_clip
 import pytest
@@ -13,7 +17,14 @@ from spare_demo.models import load_model
 from spare_demo.models.generate.prompt import build_prompt
 from spare_demo.scenes.draw import draw
 from spare_demo.scenes.training import architecture
-from spare_demo.scenes.training.files import read_clip, read_history, write_clip, write_llava
+from spare_demo.scenes.training.files import (
+    read_clip,
+    read_history,
+    write_clip,
+    write_history,
+    write_llava,
+)
+from spare_demo.scenes.training.phases import TOWER
 from spare_demo.scenes.world import World, rng_of, sample_scene
 
 
@@ -24,9 +35,14 @@ def write(
     text_tokenizer: PreTrainedTokenizerFast,
     language_tokenizer: PreTrainedTokenizerFast,
 ) -> None:
-    write_clip(folder / "clip", clip, text_tokenizer, {"tower_steps": 12}, ["one"])
-    history = {"language_steps": 34}
-    write_llava(folder, llava, language_tokenizer, folder / "clip", history, ["two"])
+    write_clip(folder / "clip", clip, text_tokenizer)
+    write_history(folder / "clip", "tower", trained(12, "one"))
+    write_llava(folder, llava, language_tokenizer, folder / "clip")
+    write_history(folder, "language", trained(34, "two"))
+
+
+def trained(steps: int, line: str) -> Any:
+    return SimpleNamespace(phases=TOWER[:1], steps=steps, seed=5, log=[line])
 
 
 def test_exported_files_load_see_and_answer(
@@ -79,7 +95,11 @@ def test_the_true_sizes_keep_to_the_limits(
     sizes = [path.stat().st_size for path in tmp_path.rglob("*") if path.is_file()]
     assert max(sizes) < 9.5e6
     assert sum(sizes) < 17e6
-    assert read_history(tmp_path) == {"tower_steps": 12, "language_steps": 34}
+    phases = [json.loads(json.dumps(dataclasses.asdict(TOWER[0])))]
+    assert read_history(tmp_path) == {
+        **{"tower_steps": 12, "tower_seed": 5, "tower_phases": phases},
+        **{"language_steps": 34, "language_seed": 5, "language_phases": phases},
+    }
     assert (tmp_path / "clip" / "training.log").read_text() == "one\n"
     assert (tmp_path / "training.log").read_text() == "two\n"
     with pytest.raises(OSError):

@@ -14,7 +14,7 @@ from transformers import PreTrainedTokenizerFast
 from spare_demo.models import load_model
 from spare_demo.scenes import train
 from spare_demo.scenes.draw import draw
-from spare_demo.scenes.training import architecture, loop, relevance_report
+from spare_demo.scenes.training import architecture, loop, tower
 from spare_demo.scenes.training.files import read_history
 from spare_demo.scenes.training.loop import Training
 from spare_demo.scenes.training.phases import DECODER, TOWER, replace
@@ -36,7 +36,7 @@ def toy(
 ) -> None:
     monkeypatch.setattr(architecture, "text_tokenizer", lambda: text_tokenizer)
     monkeypatch.setattr(architecture, "language_tokenizer", lambda: language_tokenizer)
-    monkeypatch.setattr(relevance_report, "_QUESTIONS", 3)
+    monkeypatch.setattr(tower, "_QUESTIONS", 3)
     monkeypatch.setattr(loop, "_SAVE_EVERY", -1.0)
     monkeypatch.setattr(loop, "_SHOW_EVERY", 17)
 

@@ -14,11 +14,15 @@ import torch
 from spare_demo.models.loading.catalogue import ASSETS
 from spare_demo.scenes.train import LENGTH_ON_CUDA
 from spare_demo.scenes.training.files import read_clip, read_history
-from spare_demo.scenes.training.phases import DECODER, TOWER, Phase, lengthened, steps_of
+from spare_demo.scenes.training.phases import DECODER, TOWER, Phase, lengthened
 
 FOLDER = ASSETS / "built-in"
 LONGER = lengthened(DECODER, LENGTH_ON_CUDA)
 """Projector and decoder were trained on a GPU."""
+
+
+def steps_of(phases: Sequence[Phase]) -> int:
+    return sum(phase.steps for phase in phases)
 
 
 def told(phases: Sequence[Phase]) -> list[dict]:

@@ -15,12 +15,10 @@ from transformers import CLIPImageProcessor, PreTrainedTokenizerFast
 from spare_demo.models.loading.convert import clip_vision_from_open_clip
 from spare_demo.scenes.draw import draw
 from spare_demo.scenes.sets import samples
-from spare_demo.scenes.training import relevance_report as relevance
 from spare_demo.scenes.training import tower
 from spare_demo.scenes.training.architecture import GRID, MEAN, PATCH, SIDE, STD
 from spare_demo.scenes.training.patches import thing_at_each_patch
 from spare_demo.scenes.training.phases import Phase
-from spare_demo.scenes.training.relevance_report import relevance_report
 from spare_demo.scenes.world import World, rng_of, sample_scene
 
 WINDOWS = Phase("windows", 1, 4, 6, World(side=6 * PATCH, things=(1, 3), sizes=(20.0, 60.0)), 1.0)
@@ -127,8 +125,8 @@ def test_the_report_says_where_relevance_falls(
     clip: open_clip.CLIP, text_tokenizer: PreTrainedTokenizerFast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A text side that says what patches of things are: above all others, at the layer it reads."""
-    monkeypatch.setattr(relevance, "_QUESTIONS", 12)
-    untrained = relevance_report(clip, text_tokenizer)
+    monkeypatch.setattr(tower, "_QUESTIONS", 12)
+    untrained = tower.relevance_report(clip, text_tokenizer)
     found = re.findall(r"layer (-\d) over (background|other things) (\d\.\d{3})", untrained)
     assert [f[:2] for f in found] == [("-2", "background"), ("-2", "other things"),
                                       ("-1", "background"), ("-1", "other things")]  # fmt: skip
@@ -141,14 +139,14 @@ def test_the_report_says_where_relevance_falls(
         states[0, 1:, 0] = 2 * on - 1
         return states, -states
 
-    monkeypatch.setattr(relevance, "vision_states", brightness)
+    monkeypatch.setattr(tower, "vision_states", brightness)
     clip.visual.ln_post = torch.nn.Identity()
     clip.visual.proj.data = torch.eye(32, clip.visual.proj.shape[1])
     words = torch.zeros(clip.visual.proj.shape[1])
     words[0] = 1
-    monkeypatch.setattr(relevance, "text_vectors", lambda _, ids: words.expand(len(ids), -1))
+    monkeypatch.setattr(tower, "text_vectors", lambda _, ids: words.expand(len(ids), -1))
     scenes = iter([s.scene for s in samples("held-out", 12)])
-    assert relevance_report(clip, text_tokenizer) == (
+    assert tower.relevance_report(clip, text_tokenizer) == (
         "relevance, AUC: layer -2 over background 1.000, layer -2 over other things 0.500, "
         "layer -1 over background 0.000, layer -1 over other things 0.500"
     )
