@@ -44,21 +44,17 @@ CHAT_TEMPLATE = (
 )
 
 VISION: dict[str, Any] = {
-    **{"image_size": SIDE, "patch_size": PATCH},
-    **{"width": 192, "layers": 5, "head_width": 64, "mlp_ratio": 4.0},
-}
+    "image_size": SIDE, "patch_size": PATCH,
+    "width": 192, "layers": 5, "head_width": 64, "mlp_ratio": 4.0,
+}  # fmt: skip
 TEXT: dict[str, Any] = {
-    "context_length": 77,
-    "width": 128,
-    "heads": 2,
-    "layers": 3,
-    "pool_type": "eos",
-}
+    "context_length": 77, "width": 128, "heads": 2, "layers": 3, "pool_type": "eos",
+}  # fmt: skip
 EMBEDDING = 128
 LANGUAGE: dict[str, Any] = {
-    **{"hidden_size": 192, "num_hidden_layers": 5, "intermediate_size": 512},
-    **{"num_attention_heads": 6, "num_key_value_heads": 6, "max_position_embeddings": 2048},
-}
+    "hidden_size": 192, "num_hidden_layers": 5, "intermediate_size": 512,
+    "num_attention_heads": 6, "num_key_value_heads": 6, "max_position_embeddings": 2048,
+}  # fmt: skip
 
 
 @functools.cache
@@ -108,17 +104,12 @@ def text_tokenizer() -> PreTrainedTokenizerFast:
 
 
 def processor(tokenizer: PreTrainedTokenizerFast) -> LlavaProcessor:
-    size = {"shortest_edge": SIDE}
-    crop = {"height": SIDE, "width": SIDE}
+    size, crop = {"shortest_edge": SIDE}, {"height": SIDE, "width": SIDE}
     images = CLIPImageProcessor(size=size, crop_size=crop, image_mean=MEAN, image_std=STD)
     return LlavaProcessor(
-        images,
-        tokenizer,
-        patch_size=PATCH,
-        vision_feature_select_strategy="default",
-        num_additional_image_tokens=1,
-        chat_template=CHAT_TEMPLATE,
-    )
+        images, tokenizer, patch_size=PATCH, vision_feature_select_strategy="default",
+        num_additional_image_tokens=1, chat_template=CHAT_TEMPLATE,
+    )  # fmt: skip
 
 
 def clip_config(tokenizer: PreTrainedTokenizerFast) -> dict[str, Any]:
@@ -136,13 +127,10 @@ def clip_config(tokenizer: PreTrainedTokenizerFast) -> dict[str, Any]:
 def _sines(side: int, width: int) -> torch.Tensor:
     """(side², width) two-dimensional sines and cosines: a tower that starts from them knows places
     after minutes instead of hours."""
-    quarter = width // 4
-    speed = 1.0 / 100.0 ** (torch.arange(quarter) / quarter)
+    speed = 1.0 / 100.0 ** (torch.arange(width // 4) / (width // 4))
     turns = torch.arange(side)[:, None] * speed
     wave = torch.cat([turns.sin(), turns.cos()], 1)
-    rows = wave[:, None].expand(side, side, -1)
-    columns = wave[None].expand(side, side, -1)
-    return torch.cat([rows, columns], -1).reshape(side * side, -1)
+    return torch.cat([wave.repeat_interleave(side, 0), wave.repeat(side, 1)], -1)
 
 
 def new_clip(tokenizer: PreTrainedTokenizerFast) -> open_clip.CLIP:
@@ -158,11 +146,8 @@ def new_llava(
 ) -> LlavaForConditionalGeneration:
     """LLaVA around the trained tower of ``clip``, its projector and decoder untrained."""
     vision_config, tower = clip_vision_from_open_clip(clip)
-    tokens = {
-        "bos_token_id": tokenizer.bos_token_id,
-        "eos_token_id": tokenizer.eos_token_id,
-        "pad_token_id": tokenizer.pad_token_id,
-    }
+    names = ("bos_token_id", "eos_token_id", "pad_token_id")
+    tokens = {name: getattr(tokenizer, name) for name in names}
     text_config = LlamaConfig(vocab_size=len(tokenizer), **LANGUAGE, **tokens)
     image_token: Any = tokenizer.convert_tokens_to_ids("<image>")
     config = LlavaConfig(
