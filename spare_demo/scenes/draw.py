@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
@@ -10,7 +11,7 @@ from PIL import Image, ImageDraw, ImageFont
 from spare_demo.scenes.world import BLOB_ROOM, COLOURS, PRINT_ROOM, Scene, Thing, font_pixels
 
 Ink = int | tuple[int, int, int]  # of a grey or of an RGB picture
-_Corners = list[tuple[float, float]]
+_Corners = Sequence[Sequence[float]]
 
 _SCALE = 2  # drawn at twice the size and reduced, so that edges are smooth
 
@@ -18,13 +19,13 @@ _SCALE = 2  # drawn at twice the size and reduced, so that edges are smooth
 def _star() -> _Corners:
     turns = np.arange(10) * np.pi / 5 - np.pi / 2
     radii = np.where(np.arange(10) % 2 == 0, 1.0, 0.5)
-    return _pairs(radii * np.cos(turns), radii * np.sin(turns) + 0.06)
+    return np.stack([radii * np.cos(turns), radii * np.sin(turns) + 0.06], 1).tolist()
 
 
 def _heart() -> _Corners:
     t = np.linspace(0, 2 * np.pi, 40, endpoint=False)
     y = -(13 * np.cos(t) - 5 * np.cos(2 * t) - 2 * np.cos(3 * t) - np.cos(4 * t)) / 16
-    return _pairs(np.sin(t) ** 3, y - 0.05)
+    return np.stack([np.sin(t) ** 3, y - 0.05], 1).tolist()
 
 
 def _lump(seed: int) -> _Corners:
@@ -36,11 +37,7 @@ def _lump(seed: int) -> _Corners:
         bulges += rng.uniform(0.05, 0.2) * np.cos(count * turns + rng.uniform(0, 2 * np.pi))
     radii = 0.75 + bulges
     radii = radii / radii.max()
-    return _pairs(radii * np.cos(turns), radii * np.sin(turns))
-
-
-def _pairs(x: np.ndarray, y: np.ndarray) -> _Corners:
-    return list(zip(x.tolist(), y.tolist(), strict=True))
+    return np.stack([radii * np.cos(turns), radii * np.sin(turns)], 1).tolist()
 
 
 _POLYGONS: dict[str, _Corners] = {
@@ -78,9 +75,8 @@ def _fill_shape(
 
 
 def _draw_thing(pen: ImageDraw.ImageDraw, thing: Thing, rng: np.random.Generator) -> None:
-    off = rng.integers(-14, 15, 3)
-    shades = np.clip(np.add(thing.tint or COLOURS[thing.colour], off), 0, 255)
-    red, green, blue = (int(shade) for shade in shades)
+    shades = np.add(thing.tint or COLOURS[thing.colour], rng.integers(-14, 15, 3))
+    red, green, blue = shades.clip(0, 255).tolist()
     dark = 0.299 * red + 0.587 * green + 0.114 * blue < 110
     edge = (225, 225, 225) if dark else (40, 40, 40)
     _fill_shape(pen, thing, _SCALE, (red, green, blue), edge)

@@ -78,11 +78,9 @@ def _tokenizer(
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
-        vocab_size=_VOCABULARY,
-        special_tokens=specials,
+        vocab_size=_VOCABULARY, special_tokens=specials, show_progress=False,
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
+    )  # fmt: skip
     tokenizer.train_from_iterator(_corpus(), trainer)
     named = [(token, tokenizer.token_to_id(token)) for token in specials]
     tokenizer.post_processor = processors.TemplateProcessing(single=template, special_tokens=named)
@@ -115,12 +113,10 @@ def processor(tokenizer: PreTrainedTokenizerFast) -> LlavaProcessor:
 def clip_config(tokenizer: PreTrainedTokenizerFast) -> dict[str, Any]:
     """What open_clip reads from ``open_clip_config.json``."""
     text = {
-        **TEXT,
-        "vocab_size": len(tokenizer),
-        "eos_id": tokenizer.eos_token_id,
+        **TEXT, "vocab_size": len(tokenizer), "eos_id": tokenizer.eos_token_id,
         "hf_tokenizer_name": "built-in",  # any name: the files lie in the same folder
         "tokenizer_kwargs": {"clean": "whitespace"},
-    }
+    }  # fmt: skip
     return {"embed_dim": EMBEDDING, "vision_cfg": dict(VISION), "text_cfg": text}
 
 

@@ -55,12 +55,8 @@ class Checkpoint:
             SystemExit: files are there, and none of them is whole.
         """
         files = [file for file in (self.path, self.before) if file.exists()]
-        for file in files:
-            if (payload := _read(file)) is not None:
-                state: dict[str, Any] = torch.load(
-                    io.BytesIO(payload), map_location="cpu", weights_only=True
-                )
-                return state
+        for payload in filter(None, map(_read, files)):
+            return dict(torch.load(io.BytesIO(payload), map_location="cpu", weights_only=True))
         if files:
             names = " and ".join(map(str, files))
             raise SystemExit(f"{names}: damaged. Remove them to train this part from its start.")

@@ -89,8 +89,7 @@ class LanguageTraining(nn.Module):
         llava.model.vision_tower.requires_grad_(False)
         llava.model.language_model.set_attn_implementation(packed.NAME)
         self.llava = llava
-        # In a list, so that it is no part of the checkpoint.
-        self._visual = [visual.requires_grad_(False).eval()]
+        self._visual = [visual.requires_grad_(False).eval()]  # a list is no part of checkpoints
         # Thrown away after training, like the tower's heads. Left to itself the decoder reads a
         # thing's colour, shape and print as one, and it takes very long to find which things lie to
         # the left.

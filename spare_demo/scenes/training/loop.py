@@ -28,7 +28,6 @@ from spare_demo.scenes.training.phases import Phase, Rates
 _SAVE_EVERY = 60.0  # seconds
 _SHOW_EVERY = 20  # steps; a checkpoint is saved only then, so that a line is never of a part
 _MOST_CANVASES = 1000  # of one step
-_CURVE_WIDTH, _CURVE_HEIGHT, _CURVE_MARGIN = 900, 90, 40
 
 Batch = dict[str, Tensor]
 
@@ -61,7 +60,6 @@ class Training:
     origin: str = ""
     step: int = 0
     log: list[str] = field(default_factory=list)
-    is_saved: bool = True
 
     def __post_init__(self) -> None:
         self.module.to(self.device).train()
@@ -89,10 +87,10 @@ class Training:
             optimiser.load_state_dict(saved)
         self.step, self.log = state["step"], state["log"]
         if self.step < self.steps:
-            self._write(f"{self.name} {self.step}/{self.steps}  resumed")
+            self._write("resumed")
 
-    def save(self) -> None:
-        """Saves everything; says what to do where that fails, and goes on."""
+    def _save(self) -> bool:
+        """Saves everything; where that fails, says what to do and returns False."""
         state = {
             "module": self.module.state_dict(),
             "optimisers": [optimiser.state_dict() for optimiser, _ in self.optimisers],
@@ -102,14 +100,14 @@ class Training:
             self.checkpoint.save(state)
             (self.folder / f"{self.name}.log").write_text("\n".join(self.log) + "\n")
             write_curve(self.folder / f"{self.name}.svg", self.log)
-            self.is_saved = True
         except OSError as error:
-            self.is_saved = False
             print(f"Step {self.step} was not saved: {reason(error, self.folder)}.", flush=True)
+            return False
+        return True
 
-    def _write(self, line: str) -> None:
-        self.log.append(line)
-        print(line, flush=True)
+    def _write(self, text: str) -> None:
+        self.log.append(f"{self.name} {self.step}/{self.steps}  {text}")
+        print(self.log[-1], flush=True)
 
     def _update(self, data: Batch, phase: Phase) -> dict[str, Tensor]:
         """One step. Returns its figures, still on the device."""
@@ -151,24 +149,21 @@ class Training:
         ends = list(itertools.accumulate(phase.steps for phase in self.phases))
         shown: list[dict[str, Tensor]] = []
         began = saved_at = time.monotonic()
-        first = self.step
+        first, is_saved = self.step, True
         for data in batches:
             phase = self.schedule[self.step]
             shown.append(self._update(data, phase))
-            if self.step % _SHOW_EVERY and self.step not in ends:
+            is_end = self.step in ends
+            if self.step % _SHOW_EVERY and not is_end:
                 continue
             pace = (time.monotonic() - began) / (self.step - first)
-            self._write(
-                f"{self.name} {self.step}/{self.steps}  {phase.name}  "
-                f"{_means(shown)}  {pace:.2f} s/step"
-            )
+            self._write(f"{phase.name}  {_means(shown)}  {pace:.2f} s/step")
             shown = []
-            if self.step in ends and self.report:
-                self._write(f"{self.name} {self.step}/{self.steps}  {self.report()}")
-            if self.step in ends or time.monotonic() - saved_at > _SAVE_EVERY:
-                self.save()
-                saved_at = time.monotonic()
-        if not self.is_saved:
+            if is_end and self.report:
+                self._write(self.report())
+            if is_end or time.monotonic() - saved_at > _SAVE_EVERY:
+                is_saved, saved_at = self._save(), time.monotonic()
+        if not is_saved:
             raise SystemExit(
                 f"The end of {self.name} could not be saved to {self.folder}. "
                 "Free some space and run the same command again: it resumes at the last checkpoint."
@@ -195,33 +190,29 @@ def figures_of(log: list[str]) -> dict[str, list[tuple[int, float]]]:
     """Each figure of a log's lines, "name step/steps  phase  figure value  …": steps and values."""
     figures: dict[str, list[tuple[int, float]]] = {}
     for line in log:
-        if not (head := re.match(r"\w+ (\d+)/\d+  ", line)):
-            continue
-        for name, value in re.findall(r"  (\w+) (-?\d+\.\d+)(?=  )", line):
-            figures.setdefault(name, []).append((int(head[1]), float(value)))
+        if head := re.match(r"\w+ (\d+)/\d+  ", line):
+            for name, value in re.findall(r"  (\w+) (-?\d+\.\d+)(?=  )", line):
+                figures.setdefault(name, []).append((int(head[1]), float(value)))
     return figures
 
 
 def write_curve(file: Path, log: list[str]) -> None:
     """Writes an SVG file, one band to a figure, from the smallest value to the largest."""
-    parts = []
+    width, height, margin = 900, 90, 40
     figures = figures_of(log)
     last = max((steps for points in figures.values() for steps, _ in points), default=1)
-    for row, (name, points) in enumerate(figures.items()):
+    top, parts = margin, []
+    for name, points in figures.items():
         values = [value for _, value in points]
         low, high = min(values), max(values)
-        top = row * (_CURVE_HEIGHT + _CURVE_MARGIN) + _CURVE_MARGIN
-        scale = _CURVE_HEIGHT / (high - low or 1.0)
-        line = " ".join(
-            f"{s / last * _CURVE_WIDTH:.1f},{top + (high - v) * scale:.1f}" for s, v in points
-        )
+        scale = height / (high - low or 1.0)
+        line = " ".join(f"{s / last * width:.1f},{top + (high - v) * scale:.1f}" for s, v in points)
         title = f"{name}: {low:.3f} to {high:.3f}, at step {points[-1][0]} {values[-1]:.3f}"
         parts.append(f'<text x="0" y="{top - 8}">{escape(title)}</text>')
         parts.append(f'<polyline points="{line}" fill="none" stroke="#1f5fbf"/>')
-    height = len(figures) * (_CURVE_HEIGHT + _CURVE_MARGIN) + _CURVE_MARGIN
-    size = f'viewBox="0 0 {_CURVE_WIDTH} {height}" width="{_CURVE_WIDTH}" height="{height}"'
-    body = "".join(parts)
+        top += height + margin
+    size = f'viewBox="0 0 {width} {top}" width="{width}" height="{top}"'
     file.write_text(
-        f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" '
-        f'font-size="14"><rect width="100%" height="100%" fill="#fff"/>{body}</svg>\n'
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="14">'
+        f'<rect width="100%" height="100%" fill="#fff"/>{"".join(parts)}</svg>\n'
     )

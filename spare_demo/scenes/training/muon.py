@@ -44,12 +44,9 @@ class Muon(torch.optim.Optimizer):
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
         """One update of every matrix that has a gradient. ``closure`` is never called."""
         for group in self.param_groups:
-            of_shape: dict[torch.Size, list[Tensor]] = {}
-            for matrix in group["params"]:
-                if matrix.grad is not None:
-                    of_shape.setdefault(matrix.shape, []).append(matrix)
-            for alike in of_shape.values():
-                self._update(alike, group["lr"])
+            trained = [matrix for matrix in group["params"] if matrix.grad is not None]
+            for shape in dict.fromkeys(matrix.shape for matrix in trained):
+                self._update([matrix for matrix in trained if matrix.shape == shape], group["lr"])
 
     def _update(self, matrices: list[Tensor], rate: float) -> None:
         """Updates matrices of one shape together: a GPU runs them faster than they are launched."""

@@ -36,9 +36,8 @@ def random_corner(cells: int, rng: Rng) -> tuple[int, int]:
 
 def window_at(corner: tuple[int, int], cells: int) -> np.ndarray:
     """Raster indices in the whole grid of a window's patches; ``corner`` is its row and column."""
-    rows = corner[0] + np.arange(cells)
-    columns = corner[1] + np.arange(cells)
-    return (rows[:, None] * GRID + columns[None]).reshape(-1)
+    rows, columns = (start + np.arange(cells) for start in corner)
+    return (rows[:, None] * GRID + columns).reshape(-1)
 
 
 def draw_canvases(phase: Phase, first: int) -> tuple[dict[str, Tensor], list[tuple[Scene, Rng]]]:
@@ -149,15 +148,13 @@ class TowerTraining(nn.Module):
         logits = self.clip.logit_scale.exp().clamp(max=100) * image @ text.T
         right = torch.arange(len(logits), device=logits.device)
         contrast = (F.cross_entropy(logits, right) + F.cross_entropy(logits.T, right)) / 2
-        metrics = {
-            "contrast": contrast,
-            "matched": (logits.argmax(1) == right).float().mean(),
-        }
+        matched = (logits.argmax(1) == right).float().mean()
         # Without a loss on patches the heads go on learning to read them, so that the log says what
         # these still tell; the tower does not learn from it.
         states = before[:, 1:] if phase.patch_loss else before[:, 1:].detach()
         loss, shares = self.asked(states, data["targets"], data["windows"])
-        return contrast + (phase.patch_loss or 1.0) * loss, metrics | shares
+        metrics = {"contrast": contrast, "matched": matched, **shares}
+        return contrast + (phase.patch_loss or 1.0) * loss, metrics
 
 
 @torch.no_grad()
