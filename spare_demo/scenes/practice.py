@@ -229,17 +229,13 @@ def _all(measured: float, *added: Makers, held_out: bool) -> Makers:
 
 
 _TRAINING = _all(0.4, ADDED, HARD, held_out=False)
-_PEOPLE = _all(0.7, ADDED, held_out=True)
+_HELD_OUT = _all(0.7, ADDED, held_out=True)
 
 
-def practise(scene: Scene, rng: Rng, count: int) -> list[Question]:
-    """Up to ``count`` questions for training, each in one of the wordings of training."""
-    return questions.ask(scene, rng, count, _TRAINING)
+def practise(scene: Scene, rng: Rng, count: int, held_out: bool = False) -> list[Question]:
+    """Up to ``count`` questions for training, each in one of the wordings of training.
 
-
-def ask_in_held_out_wordings(scene: Scene, rng: Rng, count: int) -> list[Question]:
-    """Up to ``count`` questions of every kind, each in a wording that training never uses.
-
-    None offers a choice.
+    Held out, those of every kind that people ask, in wordings that training never uses, and none
+    that offers a choice.
     """
-    return questions.ask(scene, rng, count, _PEOPLE, no_choices=True)
+    return questions.ask(scene, rng, count, _HELD_OUT if held_out else _TRAINING, held_out)

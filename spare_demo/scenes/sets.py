@@ -17,7 +17,7 @@ from PIL import Image, PngImagePlugin
 
 from spare_demo.images.load import photo_digest
 from spare_demo.scenes import draw
-from spare_demo.scenes.practice import ask_in_held_out_wordings
+from spare_demo.scenes.practice import practise
 from spare_demo.scenes.questions import Question, ask
 from spare_demo.scenes.world import Pairs, Scene, World, rng_of, sample_scene
 
@@ -65,7 +65,7 @@ def sample_of(which: str, seed: int, count: int = 4) -> Sample:
     rng = rng_of(_STREAMS.get(which, which), seed)
     scene = sample_scene(WORLDS[which], rng)
     if which == "held-out-wordings":
-        questions = ask_in_held_out_wordings(scene, rng, count)
+        questions = practise(scene, rng, count, held_out=True)
     else:
         questions = ask(scene, rng, count, no_choices=which in SETS)
     return Sample(seed, scene, tuple(questions))
@@ -74,8 +74,7 @@ def sample_of(which: str, seed: int, count: int = 4) -> Sample:
 def samples(which: str, count: int) -> Iterator[Sample]:
     """The first ``count`` questions of a set, scene by scene; always the same ones.
 
-    Raises:
-        ValueError: a set that is not in `SETS`, or a count below 1.
+    Raises ValueError for a set that is not in `SETS`, or a count below 1.
     """
     if which not in SETS:
         raise ValueError(f"There is no set '{which}'. Choose one of: {', '.join(SETS)}.")

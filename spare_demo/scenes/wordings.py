@@ -67,8 +67,7 @@ def style(text: str, rng: Rng, held_out: bool) -> str:
 def wordings(text: str, held_out: bool = False) -> list[str]:
     """All forms that a question can be asked in, in training or held out from it.
 
-    Raises:
-        ValueError: a question of no kind in ``wordings.toml``.
+    Raises ValueError for a question of no kind in ``wordings.toml``.
     """
     for kind in TEXTS["kinds"]:
         if match := re.fullmatch(kind["pattern"], text):
@@ -81,11 +80,9 @@ def wordings(text: str, held_out: bool = False) -> list[str]:
 
 
 def reword(text: str, rng: Rng, held_out: bool = False) -> str:
-    """A question in other words that mean the same.
+    """A question of `questions` or `practice` in other words that mean the same.
 
-    Args:
-        text: as `questions` and `practice` make it.
-        held_out: whether in one of the wordings that training never uses.
+    held_out: whether in one of the wordings that training never uses.
     """
     if not held_out and rng.random() < _AS_MADE:
         return text

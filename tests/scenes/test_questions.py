@@ -132,10 +132,7 @@ SOLVERS: tuple[tuple[str, Solver], ...] = (
     (r"What shape is (the .+)\?", lambda s, p: named(s, p).shape),
     (r"(?:What|Which) number is on (the .+)\?", lambda s, p: named(s, p).number),
     (r"What word is on (the .+)\?", lambda s, p: named(s, p).word),
-    (
-        r"Is there a number (\d)\?",
-        lambda s, n: yes(int(n) in numbers(s)),
-    ),
+    (r"Is there a number (\d)\?", lambda s, n: yes(int(n) in numbers(s))),
     (
         r"Is there a (\w+) (\w+)\?",
         lambda s, c, f: yes(any((t.colour, t.shape) == (c, f) for t in s.things)),
@@ -154,14 +151,8 @@ SOLVERS: tuple[tuple[str, Solver], ...] = (
     (r"What word is written\?", lambda s: only([t for t in s.things if t.word]).word),
     (r"How many objects are there\?", lambda s: str(len(s.things))),
     (r"How many numbers are there\?", lambda s: str(len(numbers(s)))),
-    (
-        r"How many (\w+) objects are there\?",
-        lambda s, c: str(sum(t.colour == c for t in s.things)),
-    ),
-    (
-        r"How many (\w+) are there\?",
-        lambda s, f: str(sum(t.shape == PLURALS[f] for t in s.things)),
-    ),
+    (r"How many (\w+) objects are there\?", lambda s, c: str(sum(t.colour == c for t in s.things))),
+    (r"How many (\w+) are there\?", lambda s, f: str(sum(t.shape == PLURALS[f] for t in s.things))),
     (
         rf"How many objects are {SIDE} (the .+)\?",
         lambda s, side, p: str(len(on_side(s, side, named(s, p)))),

@@ -27,9 +27,7 @@ _SETS = {
 def card(summary: dict[str, Any], history: dict[str, Any]) -> str:
     """The card in Markdown.
 
-    Args:
-        summary: ``summary.json`` of an evaluation with nothing pruned.
-        history: of `files.read_history`.
+    summary: ``summary.json`` of an evaluation with nothing pruned. history: of `read_history`.
     """
     sets = summary["sets"]
     heads = ["scenes", "questions", "right", "right with a blank picture"]

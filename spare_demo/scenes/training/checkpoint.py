@@ -28,8 +28,7 @@ class Checkpoint:
     def save(self, state: dict[str, Any]) -> None:
         """Writes a state and keeps the one before.
 
-        Raises:
-            OSError: the disk is full, say. What was there stays.
+        Raises OSError if the disk is full, say. What was there stays.
         """
         buffer = io.BytesIO()
         torch.save(state, buffer)
@@ -51,8 +50,7 @@ class Checkpoint:
     def load(self) -> dict[str, Any] | None:
         """The newest state that is whole, on the CPU; None where none was saved.
 
-        Raises:
-            SystemExit: files are there, and none of them is whole.
+        Raises SystemExit if files are there and none of them is whole.
         """
         files = [file for file in (self.path, self.before) if file.exists()]
         for payload in filter(None, map(_read, files)):

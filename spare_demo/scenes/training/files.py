@@ -27,11 +27,7 @@ _LARGEST_FILE = "8MB"  # a Space refuses files over 10 MB without LFS
 
 
 def write_clip(folder: Path, clip: open_clip.CLIP, tokenizer: PreTrainedTokenizerFast) -> None:
-    """Replaces the files of the CLIP.
-
-    Raises:
-        OSError: the disk is full, say.
-    """
+    """Replaces the files of the CLIP. Raises OSError if the disk is full, say."""
     folder.mkdir(parents=True, exist_ok=True)
     picture = {"size": architecture.SIDE, "mean": architecture.MEAN, "std": architecture.STD}
     config = {"model_cfg": architecture.clip_config(tokenizer), "preprocess_cfg": picture}
@@ -57,8 +53,7 @@ def write_llava(
 ) -> None:
     """Replaces the files of the whole model, those of ``clip_folder`` in ``clip``.
 
-    Raises:
-        OSError: the disk is full, say.
+    Raises OSError if the disk is full, say.
     """
     own = folder / "clip"
     if clip_folder.resolve() != own.resolve():

@@ -40,10 +40,8 @@ def sequence(
     """The questions of one picture in a row: ids, labels of the next token, places, whose it is.
 
     And, at the last token before an answer, the patch of the thing that the question names, of
-    ``centres``, where each thing's centre lies in the whole picture.
-
-    Raises:
-        ValueError: a question and its answer are longer than `BLOCK`, what attention reaches.
+    ``centres``, where each thing's centre lies in the whole picture. Raises ValueError if a
+    question and its answer are longer than `BLOCK`, what attention reaches.
     """
     rows: dict[str, list[int]] = {key: [] for key in _FILL}
     for index, question in enumerate(asked):

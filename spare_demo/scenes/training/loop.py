@@ -129,11 +129,7 @@ class Training:
         return {"loss": loss.detach()} | {key: value.detach() for key, value in figures.items()}
 
     def run(self, workers: int) -> None:
-        """Trains to the end.
-
-        Raises:
-            SystemExit: the end could not be saved.
-        """
+        """Trains to the end. Raises SystemExit if that could not be saved."""
         if self.step == self.steps:
             return
         start = (2 * self.seed + self.stream) * 10**9

@@ -49,8 +49,7 @@ def packed_attention(
     """
     # On CUDA autocast takes softmax, and with it every score, to float32.
     with torch.autocast(query.device.type, enabled=False):
-        query = (query * scaling).to(value.dtype)
-        key = key.to(value.dtype)
+        query, key = (query * scaling).to(value.dtype), key.to(value.dtype)
         return _attended(query, key, value, mask).transpose(1, 2), None
 
 

@@ -117,9 +117,7 @@ def test_the_prompt_is_what_the_stock_processor_makes(
 
 @pytest.mark.parametrize("phase", [WHOLE, WINDOWS], ids=lambda phase: phase.name)
 def test_a_question_knows_nothing_of_the_others(
-    training: language.LanguageTraining,
-    language_tokenizer: PreTrainedTokenizerFast,
-    phase: Phase,
+    training: language.LanguageTraining, language_tokenizer: PreTrainedTokenizerFast, phase: Phase
 ) -> None:
     data = batch(phase, FIRST, language_tokenizer)
     together, _ = packed_logits(training, data)
