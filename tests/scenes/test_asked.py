@@ -8,13 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image, ImageDraw, ImageFont
+from PIL import Image
+from printed import printed_pixels
 
 from spare_demo.images.load import open_picture
 from spare_demo.models.loading.catalogue import ASSETS
 from spare_demo.scenes import draw, sets
 from spare_demo.scenes.asked import asked_in
-from spare_demo.scenes.world import PRINT_ROOM, Thing, font_pixels
 
 EXAMPLES = ASSETS / "examples"
 SIGNED = {
@@ -30,16 +30,6 @@ BOXES = np.stack([_cols, _rows, _cols + 1, _rows + 1], axis=-1).reshape(-1, 4) *
 def patches(pixels: np.ndarray) -> np.ndarray:
     """(576,) bool: the patches of 14 by 14 pixels with any that is set."""
     return pixels.reshape(24, PATCH, 24, PATCH).any(axis=(1, 3)).ravel()
-
-
-def print_of(thing: Thing) -> np.ndarray:
-    """(336, 336) how much of each pixel the letters or the digit cover, 0 to 255."""
-    plan = Image.new("L", (2 * SIDE, 2 * SIDE))
-    height = round(2 * font_pixels(thing.shape, thing.size, len(thing.print)))
-    y = thing.y + thing.size / 2 * PRINT_ROOM[thing.shape][0]
-    font = ImageFont.load_default(size=height)
-    ImageDraw.Draw(plan).text((2 * thing.x, 2 * y), thing.print, 255, font, "mm")
-    return np.asarray(plan.reduce(2))
 
 
 def grown(pixels: np.ndarray) -> np.ndarray:
@@ -81,7 +71,7 @@ def test_places_of_new_scenes_are_where_another_drawing_has_them(seed: int, tmp_
             assert (asked.tokens <= patches(grown(visible))).all()
         else:
             (index,) = question.things
-            ink = print_of(scene.things[index])
+            ink = printed_pixels(scene.things[index])
             assert scene.things[index].print == question.answer
             assert (patches(ink > 40) <= asked.tokens).all()
             assert (asked.tokens <= patches(ink > 0)).all()

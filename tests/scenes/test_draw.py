@@ -7,18 +7,17 @@ import hashlib
 
 import numpy as np
 import pytest
-from PIL import Image, ImageDraw, ImageFilter, ImageFont
+from PIL import Image, ImageFilter
+from printed import printed_pixels
 
 from spare_demo.scenes.draw import draw, thing_at_each_pixel
 from spare_demo.scenes.world import (
     BACKGROUNDS,
     COLOURS,
-    PRINT_ROOM,
     SHAPES,
     Scene,
     Thing,
     World,
-    font_pixels,
     rng_of,
     sample_scene,
 )
@@ -27,16 +26,6 @@ CROWDED = World(things=(6, 14), sizes=(24.0, 72.0))
 SCENES = [
     sample_scene(world, rng_of("train", seed)) for world in (World(), CROWDED) for seed in range(90)
 ]
-
-
-def ink_of(thing: Thing, side: int) -> np.ndarray:
-    """(side, side) bool: where its print has ink, drawn once more by itself."""
-    plan = Image.new("L", (2 * side, 2 * side))
-    below = PRINT_ROOM[thing.shape][0] * thing.size / 2
-    pixels = round(2 * font_pixels(thing.shape, thing.size, len(thing.print or "")))
-    font = ImageFont.load_default(size=pixels)
-    ImageDraw.Draw(plan).text((2 * thing.x, 2 * (thing.y + below)), thing.print, 255, font, "mm")
-    return np.asarray(plan.reduce(2)) > 127
 
 
 def test_the_same_scene_gives_the_same_pixels() -> None:
@@ -54,7 +43,7 @@ def test_no_print_is_covered_by_a_later_thing() -> None:
         top = thing_at_each_pixel(scene)
         for place, thing in enumerate(scene.things, 1):
             if thing.print:
-                ink = ink_of(thing, scene.side)
+                ink = printed_pixels(thing, scene.side) > 127
                 assert ink.sum() > 8
                 assert (ink & (top > place)).sum() <= 0.01 * ink.sum(), (scene, thing)
                 checked += 1
