@@ -170,10 +170,15 @@ def test_what_each_model_would_take_here(
 ) -> None:
     monkeypatch.setattr(memory, "free_bytes", lambda device: 9 * 10**9)
     monkeypatch.setattr(number_format, "bfloat16_slowness", lambda: 0.3)
-    rates = Rates(bandwidth=10e9, product=1e12)
-    monkeypatch.setattr(type(model_switch.model), "measure_rates", lambda self, dtype: rates)
+    measured: list[torch.dtype] = []
+
+    def measure_rates(model: Any, dtype: torch.dtype) -> Rates:
+        measured.append(dtype)
+        return Rates(bandwidth=10e9, product=1e12)
+
+    monkeypatch.setattr(type(model_switch.model), "measure_rates", measure_rates)
     offers = {offer.entry.name: offer for offer in model_switch.offers(16)}
-    assert set(offers) == set(CATALOGUE) - {"built-in"}
+    assert set(offers) == set(CATALOGUE) - {"built-in"} and measured == [torch.bfloat16]
     tiny, seven = offers["tiny-llava"], offers["llava-1.5-7b"]
     assert tiny.room.fits and not seven.room.fits and seven.vision_room.fits
     assert tiny.download == pytest.approx(6.1e9, rel=0.02)

@@ -113,7 +113,6 @@ def to_follow(machine: Machine, bits: int = 16) -> Entry | None:
     return entry if waits else None
 
 
-@cache
 def needed(name: str, device: str, bits: int = 16) -> int:
     """Bytes that a model of the table needs on a kind of device; see `memory.needed_bytes`."""
     config = published_config(name)
@@ -148,9 +147,10 @@ def offers(fit: Fit, rates: Callable[[torch.dtype], Rates]) -> list[Offer]:
     """One for each model of the table that is not the built-in one.
 
     fit: where to, and what is given back there.
-    rates: of that device in a number format.
+    rates: of that device in a number format; measured once for each.
     """
-    return [_offer(CATALOGUE[name], fit, rates) for name in STORED]
+    measured = cache(rates)
+    return [_offer(CATALOGUE[name], fit, measured) for name in STORED]
 
 
 def _offer(entry: Entry, fit: Fit, rates: Callable[[torch.dtype], Rates]) -> Offer:

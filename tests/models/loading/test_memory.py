@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 import shutil
 import threading
@@ -39,6 +40,22 @@ def test_bytes_of_weights() -> None:
     assert weights.bytes(torch.float32, 16) == 4040
     assert weights.bytes(torch.float16, 8) == 1020
     assert weights.bytes(torch.float16, 4) == 562 + 20  # with a scale for every 64
+
+
+def test_equal_configs_are_counted_once(
+    tiny_model: LlavaModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built: list[Any] = []
+    kind = transformers.LlavaForConditionalGeneration
+    monkeypatch.setattr(
+        transformers, kind.__name__, lambda config: built.append(config) or kind(config)
+    )
+    counts = []
+    for words in (311, 311, 312):  # a vocabulary that no other test counts
+        config = copy.deepcopy(tiny_model.hf.config)
+        config.text_config.vocab_size = words
+        counts.append(module.count_weights(config, LlavaModel))
+    assert counts[0] == counts[1] != counts[2] and len(built) == 2
 
 
 @pytest.mark.parametrize(
