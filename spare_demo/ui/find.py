@@ -38,7 +38,7 @@ def find_disagreement(handlers: Handlers, **controls: Any) -> Iterator[PageChang
     k, methods = request.budget_of(model.most_tokens), request.labelled
     if methods["A"] == methods["B"]:
         raise ValueError("A and B are the same method. Choose another one in A or B.")
-    yield {"tried": tried_html("Drawing the first scene …")}
+    yield {"tried": tried_html("Drawing the first scene …", False)}
     for tried in range(1, MOST_SCENES + 1):
         example = examples.new_scene(handlers.scenes)
         picture = model.look(open_picture(example.path), request.aspect)
@@ -64,9 +64,9 @@ def find_disagreement(handlers: Handlers, **controls: Any) -> Iterator[PageChang
     }
 
 
-def tried_html(sentence: str) -> str:
-    """How the search goes, which a screen reader says as well."""
-    return f'<p class="words" role="status">{sentence}</p>'
+def tried_html(sentence: str, done: bool = True) -> str:
+    """How the search goes, which a screen reader says as well. done: as of `progress_html`."""
+    return f'<p class="words{"" if done else " unfinished"}" role="status">{sentence}</p>'
 
 
 def _scenes(count: int) -> str:

@@ -180,9 +180,9 @@ def scroll_html(label: str, table: str) -> str:
     return f"<div {place}>{table}</div>"
 
 
-def words_html(sentence: str) -> str:
-    """A sentence under a figure."""
-    return f'<p class="words">{escape(sentence)}</p>'
+def words_html(sentence: str, done: bool = True) -> str:
+    """A sentence under a figure. done: as of `studies_html.progress_html`."""
+    return f'<p class="words{"" if done else " unfinished"}">{escape(sentence)}</p>'
 
 
 _KL_SENTENCES = (

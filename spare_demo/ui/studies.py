@@ -176,7 +176,7 @@ class Studies:
         n, by = view.tokens.n, visit.request.relevance.guidance_text
         k = slider_budget(model, budget, visit)
         names, reasons = able_methods(model, n, k, bool(view.question.strip()), by)
-        yield {"many": panels.words_html(f"Choosing tokens with {len(names)} methods …")}
+        yield {"many": panels.words_html(f"Choosing tokens with {len(names)} methods …", False)}
         exploration = explore_on(model, view, choose(names, visit.request.seed), k)
         settings = visit.request.options(budget=k)
         result = start_result(exploration, settings, model.name, model.revision)
@@ -184,7 +184,7 @@ class Studies:
         result = dataclasses.replace(result, answers=answers, errors=exploration.errors(k))
         write = studies_html.ManyHtml(visit.canvas, reasons, visit.truth)
         total, drawn = len(names) + 1, time.monotonic()
-        yield {"many": write(result, "The answers follow." if _answers_here(visit) else "")}
+        yield {"many": write(result, "The answers follow …" if _answers_here(visit) else "")}
         if not _answers_here(visit):
             return
         for now in answer_steps(model, exploration, result):
@@ -193,7 +193,7 @@ class Studies:
             if count > len(result.answers) and count < total and waited:
                 drawn = time.monotonic()
                 result = add_first_kl(now)
-                yield {"many": write(result, f"{count - 1} of {total - 1} answers are there.")}
+                yield {"many": write(result, f"{count - 1} of {total - 1} answers are there …")}
         yield {"many": write(add_first_kl(now))}
 
 

@@ -199,7 +199,7 @@ class ManyHtml:
         self._consensus: str | None = None
 
     def __call__(self, result: Result, note: str = "") -> str:
-        """The comparison so far; note: a sentence about what is missing."""
+        """The comparison so far; note: of what is missing, before "…"."""
         known = cells(result)
         figures = "".join(self._figure(cell, result.visual_tokens) for cell in by_kl(known))
         if self._consensus is None:
@@ -255,7 +255,7 @@ def _head(result: Result, note: str) -> str:
     words = f"{len(result.methods)} methods at a budget of {result.budget}."
     if whole is not None:
         words += f" With all {result.visual_tokens} tokens the answer is “{whole.text}”."
-    return words_html(f"{words} {note}".strip())
+    return words_html(f"{words} {note}".strip(), done=not note)
 
 
 def _address(picture: Image.Image) -> str:

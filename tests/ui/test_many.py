@@ -40,7 +40,7 @@ def test_sets_come_first_and_answers_in_the_order_of_kl(handlers, visit, monkeyp
         assert len(titles(html)) == len(names) and set(titles(html)) == expected
     first, last = steps[0], steps[-1]
     assert first.count("<q>") == 2, "the page has the answers of two methods"
-    assert "The answers follow." in first and "inside the language model</p>" in first
+    assert "The answers follow …" in first and "inside the language model</p>" in first
     assert last.count("<q>") == len(names)
     order = figures(last[: last.index("What ")].replace("&lt;", ""), "KL")
     assert order == sorted(order) and len(order) == len(names)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+import threading
+from typing import Any
 
 import pytest
 from browsing import MARKS, expect
 
 from spare_demo.pruners import PRUNERS
+from spare_demo.ui import studies
 
 pytestmark = [*MARKS, pytest.mark.long]
 
@@ -35,13 +38,22 @@ def test_all_methods_come_in_the_order_of_their_kl(visitor) -> None:
     expect(visitor.find("#answers .card h3").nth(1)).to_contain_text("SPARE")  # A and B stay
 
 
-def test_stopped_in_the_middle_it_keeps_what_is_there(visitor) -> None:
+def test_stopped_in_the_middle_it_keeps_what_is_there(visitor, monkeypatch) -> None:
+    answer_steps, goes_on = studies.answer_steps, threading.Event()
+
+    def answer_later(*given: Any) -> Any:
+        goes_on.wait(120)
+        yield from answer_steps(*given)
+
+    monkeypatch.setattr(studies, "answer_steps", answer_later)
     visitor.unfold("all-methods")
     visitor.find("#compare-all").click()
-    expect(visitor.find("#many .multiples img").first).to_be_visible()
-    if visitor.find("#stop").is_visible():
-        visitor.find("#stop").click()
+    note = visitor.find("#many .unfinished")
+    expect(note).to_contain_text("The answers follow …")
+    visitor.find("#stop").click()
+    goes_on.set()
     expect(visitor.find("#ask")).to_be_visible()
+    assert note.evaluate("part => getComputedStyle(part, '::after').content") == '" stopped"'
     expect(visitor.find("#many .multiples img").first).to_be_visible()
     visitor.expect_answers(576, 64, 64)
     visitor.ask("How many arrows are there?")  # what follows is served

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Iterator
 
 import browsing
@@ -99,6 +100,20 @@ def test_a_search_ends_on_a_scene_that_splits_a_and_b(visitor) -> None:
     expect(visitor.find("body")).not_to_have_class(re.compile("asked-anew"))
     visitor.find("#ask").click()
     expect(visitor.find("#tried p")).to_have_count(0)
+
+
+def test_a_search_that_is_stopped_in_its_first_scene_says_so(visitor, monkeypatch) -> None:
+    goes_on = threading.Event()
+    monkeypatch.setattr("spare_demo.ui.find.find_split", lambda *_: goes_on.wait(120) and None)
+    visitor.find("#find-disagreement").click()
+    words = visitor.find("#tried .unfinished")
+    expect(words).to_have_text("Drawing the first scene …")
+    after = "part => getComputedStyle(part, '::after').content"
+    assert words.evaluate(after) == "none"
+    visitor.find("#stop").click()
+    goes_on.set()
+    expect(visitor.find("#ask")).to_be_visible()
+    assert words.evaluate(after) == '" stopped"'
 
 
 def test_answers_stay_hidden_until_both_are_guessed(visitor) -> None:
