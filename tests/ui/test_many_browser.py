@@ -48,7 +48,7 @@ def test_stopped_in_the_middle_it_keeps_what_is_there(visitor, monkeypatch) -> N
     monkeypatch.setattr(studies, "answer_steps", answer_later)
     visitor.unfold("all-methods")
     visitor.find("#compare-all").click()
-    note = visitor.find("#many .unfinished")
+    note = visitor.find("#many .many > .words").first
     expect(note).to_contain_text("The answers follow …")
     visitor.find("#stop").click()
     goes_on.set()

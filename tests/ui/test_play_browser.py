@@ -106,7 +106,7 @@ def test_a_search_that_is_stopped_in_its_first_scene_says_so(visitor, monkeypatc
     goes_on = threading.Event()
     monkeypatch.setattr("spare_demo.ui.find.find_split", lambda *_: goes_on.wait(120) and None)
     visitor.find("#find-disagreement").click()
-    words = visitor.find("#tried .unfinished")
+    words = visitor.find("#tried .words")
     expect(words).to_have_text("Drawing the first scene …")
     after = "part => getComputedStyle(part, '::after').content"
     assert words.evaluate(after) == "none"
@@ -114,6 +114,10 @@ def test_a_search_that_is_stopped_in_its_first_scene_says_so(visitor, monkeypatc
     goes_on.set()
     expect(visitor.find("#ask")).to_be_visible()
     assert words.evaluate(after) == '" stopped"'
+    visitor.unfold("all-methods")
+    visitor.find("#compare-all").click()
+    expect(visitor.find("#many .multiples img").first).to_be_visible()
+    assert words.evaluate(after) == '" stopped"'  # whatever runs now
 
 
 def test_answers_stay_hidden_until_both_are_guessed(visitor) -> None:

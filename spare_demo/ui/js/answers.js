@@ -68,6 +68,12 @@ SPARE.answers = (element, trigger) => {
   }, true);
   document.addEventListener('pointerdown', () => { byKey = false; }, true);
   SPARE.actions = (row) => new MutationObserver(() => {
+    // A search that has no end when Stop goes was stopped, whatever runs after it.
+    if (!row.querySelector('#stop')) {
+      document.querySelectorAll('.unfinished').forEach((words) => {
+        words.classList.replace('unfinished', 'stopped');
+      });
+    }
     if (byKey && document.activeElement === document.body) {
       row.querySelector('#ask, #stop')?.focus({preventScroll: true});
     }
