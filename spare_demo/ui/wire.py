@@ -244,9 +244,9 @@ def with_file_refusals(handler: Callable[..., Iterator[dict]]) -> Callable[..., 
     """What goes wrong is said beside the button of the file, which waits for a word."""
 
     @functools.wraps(handler)
-    def run(*inputs: Any) -> Iterator[dict]:
+    def run(*inputs: Any, **controls: Any) -> Iterator[dict]:
         try:
-            yield from handler(*inputs)
+            yield from handler(*inputs, **controls)
         except Exception as error:
             yield {"reply": refusal_reply(error)}
 

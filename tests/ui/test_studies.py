@@ -191,7 +191,7 @@ def test_kl_with_a_method_inside_the_language_model(handlers: Handlers, photo_fi
 
 def test_a_film_is_asked_step_by_step_and_handed_over(handlers, passes, visit) -> None:
     passes.clear()
-    *made, last = handlers.studies.film(5, visit)
+    *made, last = handlers.studies.film(budget=5, visit=visit)  # by name, as the page does
     replies = [json.loads(step["reply"]) for step in made]
     steps = [(reply["done"], reply["of"]) for reply in replies]
     assert steps == [(1, 4), (2, 4), (3, 4), (4, 4)]  # 1, 2, 4 and 5 tokens
