@@ -292,8 +292,9 @@ Limits = tuple[int, int] | tuple[float, float]
 def setting(default: Any, label: str, help: str, *, limits: Limits | None = None) -> Any:
     """A dataclass field that the page and the command line can show.
 
-    Enforced: a field has choices, one of the words in the tuple `default`, of which the first is
-    the default; or `limits`, a number from the first to the last, whole if the limits are.
+    default: a number; or a tuple of the words to choose from, the first of which is the default.
+    limits: the smallest and the largest number, whole ones where only whole numbers are taken.
+    Words and limits are enforced.
     """
     choices = default if isinstance(default, tuple) else ()
     value = choices[0] if choices else default

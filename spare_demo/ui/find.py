@@ -65,7 +65,7 @@ def find_disagreement(handlers: Handlers, **controls: Any) -> Iterator[PageChang
 
 
 def tried_html(sentence: str, done: bool = True) -> str:
-    """How the search goes, which a screen reader says as well. done: as of `progress_html`."""
+    """How the search goes, which a screen reader says as well. done: as of `words_html`."""
     return f'<p class="words{"" if done else " unfinished"}" role="status">{sentence}</p>'
 
 

@@ -181,7 +181,10 @@ def scroll_html(label: str, table: str) -> str:
 
 
 def words_html(sentence: str, done: bool = True) -> str:
-    """A sentence under a figure. done: as of `studies_html.progress_html`."""
+    """A sentence under a figure.
+
+    done: whether what it tells of is through; answers.js says of which one Stop was the end.
+    """
     return f'<p class="words{"" if done else " unfinished"}">{escape(sentence)}</p>'
 
 

@@ -34,7 +34,7 @@ _LONGEST = 320
 
 
 def progress_html(sentence: str, done: bool) -> str:
-    """What a search says. done: whether it is through; answers.js says which one Stop has ended."""
+    """What a search says. done: as of `panels.words_html`."""
     return f"<p{'' if done else ' class=unfinished'}>{escape(sentence)}</p>"
 
 

@@ -120,8 +120,7 @@ class Answering(DecoderInputs):
         The passes are those of an answer in which every token is given, so a method inside the
         language model is scored as it runs.
 
-        token_ids: at least one, such as another answer's. positions: as of `stream`, as is what is
-        raised.
+        token_ids: at least one, such as another answer's. positions, and errors, as of `stream`.
         """
         given = tuple(token_ids)
         return _run_to_end(self.stream(view, selection, len(given), given, positions))
