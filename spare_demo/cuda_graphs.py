@@ -69,6 +69,8 @@ class Replay:
         """function: of tensors, and of options by name; it never waits for the device."""
         self._function, self._lock = function, threading.Lock()
         self._graphs: OrderedDict[tuple, _Graph | None] = OrderedDict()  # None: came once
+        # One for all graphs of a device: cuBLAS keeps a workspace for each stream it ever ran on.
+        self._streams: dict[torch.device, torch.cuda.Stream] = {}
         self._captures = True
 
     def __call__(self, *tensors: Tensor, **options: Any) -> tuple[Tensor, ...]:
@@ -83,7 +85,7 @@ class Replay:
             try:
                 # In this order: who runs a pass holds the first one and may want the second.
                 with CAPTURE_LOCK, self._lock:
-                    graph = self._graphs.get(key) or _Graph(self._function, tensors, options)
+                    graph = self._graphs.get(key) or self._capture(tensors, options)
                     self._keep(key, graph)
                     return graph.run(tensors)
             except Exception as error:
@@ -94,6 +96,12 @@ class Replay:
                     _log.warning("What was to be captured here runs as usual.", exc_info=True)
                     self._captures = False
         return self._function(*tensors, **options)
+
+    def _capture(self, tensors: tuple[Tensor, ...], options: dict[str, Any]) -> _Graph:
+        device = tensors[0].device
+        stream = self._streams.get(device) or torch.cuda.Stream(device)
+        self._streams[device] = stream
+        return _Graph(self._function, tensors, options, stream)
 
     def _keep(self, key: tuple, graph: _Graph | None) -> None:
         """The latest used, of which one stays whatever it takes."""
@@ -119,6 +127,7 @@ class _Graph:
         function: Callable[..., tuple[Tensor, ...]],
         tensors: tuple[Tensor, ...],
         options: dict[str, Any],
+        stream: torch.cuda.Stream,
     ) -> None:
         device = tensors[0].device
         with torch.inference_mode(False):  # they are written to in whichever mode comes next
@@ -131,7 +140,6 @@ class _Graph:
             self._outputs = function(*self._inputs, **options)
 
         self._fill(tensors)
-        stream = torch.cuda.Stream(device)
         stream.wait_stream(torch.cuda.current_stream(device))
         with torch.cuda.stream(stream):  # what libraries set up at first use must not be captured
             run()

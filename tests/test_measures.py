@@ -230,3 +230,27 @@ def test_kl_by_hand() -> None:
 def test_an_array_is_refused_with_the_way_to_a_tensor(measure: Callable[[Any], object]) -> None:
     with pytest.raises(ValueError, match=r"it is ndarray\. torch\.as_tensor makes one"):
         measure(np.eye(3))
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA GPU on this machine")
+@pytest.mark.parametrize("dependent", [False, True])
+@pytest.mark.parametrize(("n", "d"), [(64, 96), (64, 24)])
+def test_a_gpu_measures_as_the_cpu_does(n: int, d: int, dependent: bool) -> None:
+    x = matrix(n, d)
+    x = torch.cat([x, x[:8]]) if dependent else x
+    order, budgets = (
+        torch.randperm(len(x), generator=torch.Generator().manual_seed(1)),
+        (0, 1, 7, len(x)),
+    )
+
+    def measure(device: str) -> torch.Tensor:
+        features = compact(x.to(device))
+        assert features.device.type == device
+        spread = random_spread(features, budgets, (0, 1))
+        curve = reconstruction_curve(features, order, budgets)
+        bound = svd_bound(singular_squares(features), budgets)
+        left = leftover_share(features, order[:9]).cpu()
+        return torch.cat([curve, spread.mean, spread.low, spread.high, bound, left])
+
+    torch.testing.assert_close(measure("cuda"), measure("cpu"), rtol=0, atol=1e-6)

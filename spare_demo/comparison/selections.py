@@ -22,7 +22,7 @@ from spare_demo.pruners import PRUNERS, LayerPlan, Method
 from spare_demo.pruners.base import check_budget
 from spare_demo.pruners.by_hand import SetByHand
 from spare_demo.pruners.greedy import Greedy, select_together
-from spare_demo.tokens import Selection, VisualTokens
+from spare_demo.tokens import Selection, VisualTokens, where_float64_is
 from spare_demo.tokens.arrays import FloatArray
 
 BY_WORDS = (
@@ -193,8 +193,8 @@ class Exploration:
         if not selection.merged:
             return measures.reconstruction_error(x, selection.order)
         assert selection.features is not None  # it was made here
-        features = self.view.tokens.features.cpu()
-        return measures.merged_error(features, selection.features.cpu())
+        rows = selection.features.to(x.device)
+        return measures.merged_error(where_float64_is(self.view.picture.features), rows)
 
 
 def explore(view: View, requested: LabelledMethods, budget: int | None = None) -> Exploration:

@@ -21,7 +21,7 @@ from spare_demo import measures
 from spare_demo.images.geometry import Grid, MultiGrid
 from spare_demo.pruners.plan import LayerSet
 from spare_demo.relevance import aggregate, raw_cosine
-from spare_demo.tokens import VisualTokens
+from spare_demo.tokens import VisualTokens, where_float64_is
 from spare_demo.tokens.arrays import NOT_STORED
 
 
@@ -111,8 +111,8 @@ class Picture(Encoding):
 
     @cached_property
     def compact_features(self) -> Tensor:
-        """(n, min(n, d)) float64, CPU: `measures.compact` of the features, made once."""
-        return measures.compact(self.features.cpu())
+        """(n, min(n, d)) float64, where the features lie: `measures.compact`, made once."""
+        return measures.compact(where_float64_is(self.features))
 
     @cached_property
     def random_errors(self) -> measures.Spread:

@@ -179,7 +179,7 @@ class Resident(Answering):
             reason = f"Capturing it failed ({type(error).__name__})."
         if reason is not None:
             self._captured = None
-            self._passes.release()
+        self._passes.release()
         return reason
 
     def prefill_floor(self, answer: Answer) -> float | None:

@@ -206,6 +206,7 @@ class _Pass:
 
     def capture(self, pool: Any, stream: Any) -> None:
         device = self._embeds.device
+        torch.cuda.empty_cache()  # what eager passes left would lie beside this one's own
         stream.wait_stream(torch.cuda.current_stream(device))
         with torch.cuda.stream(stream):  # what libraries set up at first use must not be captured
             for _ in range(2):

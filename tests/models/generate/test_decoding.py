@@ -16,6 +16,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from spare_demo.models import Answer, LlavaModel, Picture, View
 from spare_demo.models.generate.decoding import Text
+from spare_demo.models.loading import number_format
 from spare_demo.tokens import Selection
 
 QUESTIONS = [
@@ -251,10 +252,15 @@ def test_two_at_once_answer_as_if_alone(tiny_model: LlavaModel, picture: Picture
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA GPU on this machine")
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_on_a_gpu_in_half_precision(
-    tiny_folder: Any, tmp_path: Path, photo: Image.Image, dtype: torch.dtype
+    tiny_folder: Any,
+    tmp_path: Path,
+    photo: Image.Image,
+    monkeypatch: pytest.MonkeyPatch,
+    dtype: torch.dtype,
 ) -> None:
     from spare_demo.models import load_model
 
+    monkeypatch.setattr(number_format, "LARGE", 0)  # a small one would be in single precision
     folder = tmp_path / "half"
     shutil.copytree(tiny_folder, folder, ignore=shutil.ignore_patterns("model*"))
     load_model(str(tiny_folder), device="cpu").hf.to(dtype).save_pretrained(folder)
