@@ -260,10 +260,10 @@ def test_on_a_gpu_in_half_precision(
 ) -> None:
     from spare_demo.models import load_model
 
-    monkeypatch.setattr(number_format, "LARGE", 0)  # a small one would be in single precision
     folder = tmp_path / "half"
     shutil.copytree(tiny_folder, folder, ignore=shutil.ignore_patterns("model*"))
     load_model(str(tiny_folder), device="cpu").hf.to(dtype).save_pretrained(folder)
+    monkeypatch.setattr(number_format, "LARGE", 0)  # a small one would be in single precision
     model = load_model(str(folder), device="cuda")
     assert model.dtype == dtype
     view = model.encode(photo, QUESTIONS[0])
