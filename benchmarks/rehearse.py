@@ -63,7 +63,8 @@ def methods(name: str, vision_only: bool) -> list[str]:
         {"clip_image", "clip_text", "clip_sentence"} if entry.clip else set()
     )
     layers = config.get_text_config().num_hidden_layers
-    tokens = min(576, family.most_tokens_of(config))
+    most = family.most_tokens_of(config)
+    tokens = most if entry.clip else min(576, most)  # Qwen's grow with the picture
     return [
         name
         for name, method in PRUNERS.items()

@@ -210,6 +210,7 @@ class _Pass:
         stream.wait_stream(torch.cuda.current_stream(device))
         with torch.cuda.stream(stream):  # what libraries set up at first use must not be captured
             for _ in range(2):
+                self._layers = []  # one run's at a time
                 self._run()
         torch.cuda.current_stream(device).wait_stream(stream)
         self._layers = []  # of the warm-up, not to be kept beside the graph's
