@@ -269,7 +269,8 @@ def _progress(bench: Bench, ended: bool = False) -> str:
     done = len(bench.sheets)
     if ended:
         verb = "Done" if done == bench.scenes else "Stopped"
-        words = f"{verb}: {done} of {bench.scenes} scenes in {duration(bench.seconds)}"
+        words = f"{verb}: {done} of {bench.scenes} scenes"
+        words += f" in {duration(bench.seconds)}" if done else ""
     elif done:
         left = bench.seconds / done * (bench.scenes - done)
         words = f"{done} of {bench.scenes} scenes, {duration(left)} left"

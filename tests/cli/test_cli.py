@@ -352,7 +352,7 @@ def test_what_cannot_be_is_refused_in_a_sentence_before_a_model_is_loaded(
     ("flags", "sentence"),
     [
         (["--budget", "17"], "A budget of 17 visual tokens is not possible."),
-        (["--model", "llava-9"], "There is no model 'llava-9'. Choose one of: auto, built-in"),
+        (["--model", "xyz"], "There is no model 'xyz'. Choose one of: auto, built-in"),
     ],
 )
 def test_what_a_model_refuses_is_a_sentence(

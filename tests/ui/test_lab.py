@@ -63,7 +63,8 @@ def test_a_run_shows_more_after_every_scene(lab: Lab) -> None:
 
 def test_a_run_that_was_stopped_keeps_what_it_found(lab: Lab) -> None:
     measuring = lab.measure(["uniform"], [4], 50, "held-out", 0)
-    next(measuring)
+    before = lab.finished(next(measuring)["bench"])
+    assert "Stopped: 0 of 50 scenes; 0 questions, 0 answers." in before["progress"]
     bench = next(measuring)["bench"]
     measuring.close()
     shown = lab.finished(bench)

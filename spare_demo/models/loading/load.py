@@ -7,6 +7,7 @@ the loading with a `ModelError` that says what to do next and names no path but 
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import os
 import re
 from collections.abc import Callable
@@ -151,10 +152,12 @@ def load_model(
 
 
 def _no_such_model(name: object) -> ModelError:
-    names = ", ".join([AUTO, *CATALOGUE])
+    near = difflib.get_close_matches(name.lower(), CATALOGUE, 1) if isinstance(name, str) else []
+    meant = f" Did you mean {near[0]}?" if near else ""
     return ModelError(
-        f"There is no model {name!r:.200}. Choose one of: {names}, the path of a folder that holds "
-        "a checkpoint, or a repository of the Hugging Face hub such as llava-hf/llava-1.5-7b-hf."
+        f"There is no model {name!r:.200}.{meant} Choose one of: {AUTO}, {', '.join(CATALOGUE)}, "
+        "the path of a folder that holds a checkpoint, or a repository of the Hugging Face hub "
+        "such as llava-hf/llava-1.5-7b-hf."
     )
 
 

@@ -139,6 +139,7 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
     for name in ("llava-2", "", "/no/such/folder", "x" * 300):
         message = refused(name, "There is no model")
         assert all(known in message for known in ("auto", "built-in", "llava-1.5-7b", "folder"))
+    refused("lava-1.5-7b", r"There is no model .lava-1\.5-7b.\. Did you mean llava-1\.5-7b\?")
     for name in (None, ["built-in"]):
         with pytest.raises(ModelError, match=f"There is no model {re.escape(repr(name))}"):
             load_model(name, device="cpu")  # type: ignore[arg-type]
