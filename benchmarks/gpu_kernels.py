@@ -37,8 +37,8 @@ KINDS = {
 
 IN_WORDS = (
     "a greedy step is bound by waiting, not by work: it finds its pick from all values, then reads "
-    "a row of cosines and the earlier rows of the factor, each after the other. About half of the "
-    "captured prefill is the model's matrix products; the rest are its norms, rotations and "
+    "a row of cosines and the earlier rows of the factor, each after the other. Three fifths of "
+    "the captured prefill are the model's matrix products; the rest are its norms, rotations and "
     "activations, which transformers computes as many small kernels, each over all of the states"
 )
 
