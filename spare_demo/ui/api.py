@@ -27,7 +27,7 @@ from spare_demo.tokens import Positions
 from spare_demo.ui.borrowed_gpu import Here
 from spare_demo.ui.errors import sentence
 from spare_demo.ui.gradio_compat.operations import describe, describe_endpoint, make_optional
-from spare_demo.ui.gradio_compat.parts import NumberAsSent, photo_input
+from spare_demo.ui.gradio_compat.parts import NumberAsSent, TextAsSent, TickAsSent, photo_input
 from spare_demo.ui.gradio_compat.sessions import forget_caller
 from spare_demo.ui.guide import Guide
 from spare_demo.ui.times_log import (
@@ -278,11 +278,13 @@ def _input(parameter: Parameter) -> Any:
         file = {"path": "photo.png", "url": "photo.png", "orig_name": "photo.png"}
         describe(component, file | {"meta": {"_type": "gradio.FileData"}})
     elif isinstance(value, bool):
-        component = gr.Checkbox(value, label=label, visible=False)
+        component = TickAsSent(value, label=label, visible=False)
     elif isinstance(value, int):
         component = NumberAsSent(value, label=label, visible=False)
-    else:
+    elif label == "tokens":  # a list of numbers will do as well
         component = gr.Textbox(value, label=label, visible=False)
+    else:
+        component = TextAsSent(value, label=label, visible=False)
     if label == "budget":
         describe(component, anyOf=[{"type": "number"}, {"type": "string"}])  # "10%"
     # These came later: programs that do not know them go on working.

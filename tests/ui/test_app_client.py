@@ -322,6 +322,35 @@ def test_a_bad_value_gets_a_sentence(client, image, arguments: dict, sentence: s
     assert_tells_nothing(str(refused.value))
 
 
+@pytest.mark.parametrize(
+    ("operation", "arguments", "sentence"),
+    [
+        ("/answer", {"question": ["Is it red?"]}, "question must be text"),
+        ("/answer", {"question": {}}, "question must be text"),
+        ("/select", {"question": 5}, "question must be text"),
+        ("/select", {"method": ["spare"]}, "method must be text"),
+        ("/compare", {"positions": ["compact"]}, "positions must be text"),
+        ("/relevance", {"guidance_text": True}, "guidance_text must be text"),
+        ("/relevance", {"words": "false"}, "words must be true or false"),
+        ("/relevance", {"words": [1]}, "words must be true or false"),
+    ],
+)
+def test_nothing_is_taken_for_a_text_or_a_tick_that_is_none(
+    client, image, operation: str, arguments: dict, sentence: str
+) -> None:
+    given = {"image": image, "question": QUESTION} | arguments
+    with pytest.raises(AppError, match=sentence):
+        client.predict(**given, api_name=operation)
+
+
+def test_picks_may_be_sent_as_a_list(client, image) -> None:
+    told = [
+        client.predict(image, QUESTION, tokens, api_name="/answer")["kl"]
+        for tokens in ("[3, 17, 240]", [3, 17, 240])
+    ]
+    assert told[0] == told[1]
+
+
 def test_a_picture_by_its_name_alone_is_told_how_it_is_sent(client, pictures) -> None:
     with pytest.raises(AppError, match="handle_file"):
         client.predict(pictures[0], QUESTION, api_name="/compare")

@@ -34,6 +34,24 @@ NumberAsSent = kind_of(gr.Number, preprocess=lambda self, payload: payload)
 SliderAsSent = kind_of(gr.Slider, preprocess=lambda self, payload: payload)
 
 
+def _text_as_sent(box: gr.Textbox, payload: Any) -> str | None:
+    """Gradio would make a text of a list or an object, for the model to answer."""
+    if payload is not None and not isinstance(payload, str):
+        raise gr.Error(f"{box.label} must be text. Send it in quotes.", print_exception=False)
+    return payload
+
+
+def _tick_as_sent(box: gr.Checkbox, payload: Any) -> bool:
+    """To Gradio the text "false" is a tick."""
+    if payload not in (None, False, True):
+        raise gr.Error(f"{box.label} must be true or false.", print_exception=False)
+    return bool(payload)
+
+
+TextAsSent = kind_of(gr.Textbox, preprocess=_text_as_sent)
+TickAsSent = kind_of(gr.Checkbox, preprocess=_tick_as_sent)
+
+
 class _SentPicture(ImageData):
     """A picture as a program sends it. Those who send a name alone learn how it is done."""
 
