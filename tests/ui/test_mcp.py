@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import random
 import socket
 import time
 from collections.abc import Callable
@@ -15,6 +16,7 @@ import httpx
 import pytest
 from gradio.utils import get_upload_folder
 from pages import Page, run_apart
+from PIL import Image
 
 from spare_demo.ui.errors import quieten_server
 from spare_demo.ui.gate.doors import MOST_PARTS
@@ -24,7 +26,7 @@ from spare_demo.ui.gradio_compat import operations
 @pytest.fixture(scope="module")
 def page(serve_public: Callable[..., Page]) -> Page:
     """The app with the tiny model, offering its tools."""
-    page = serve_public(mcp=True)
+    page = serve_public(mcp=True, max_upload_bytes=5_000_000)
     operations.adapt_mcp_server(page.demo)
     return page
 
@@ -69,6 +71,14 @@ def test_a_picture_comes_as_data_or_as_an_upload(page: Page, photo_file: str) ->
     )
     one, two = (json.loads(result.content[0].text) for result in told)
     assert one == two and len(one["order"]) == 5
+
+
+def test_a_photo_may_be_as_large_as_an_upload(page: Page, tmp_path: Path) -> None:
+    path = tmp_path / "photo.png"
+    Image.frombytes("RGB", (1200, 1200), random.Random(0).randbytes(3 * 1200**2)).save(path)
+    assert 4_000_000 < path.stat().st_size < page.settings.max_upload_bytes
+    (told,) = call(page, ("select", {"image": as_data(str(path)), "budget": 5}))[1]
+    assert len(json.loads(told.content[0].text)["order"]) == 5
 
 
 def test_every_tool_answers_in_json(page: Page, photo_file: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Awaitable, Callable
 from importlib.util import find_spec
 from typing import Any
@@ -76,12 +77,14 @@ def adapt_mcp_server(demo: gr.Blocks) -> None:
 
     Gradio itself sends what Python prints of a result, as huggingface/mcp-course#100 found, keeps
     each picture that came as data for good, and asks for addresses, which this page does not fetch.
+    The package for MCP takes no photo of more than 3 MB; here `gate/doors.py` bounds requests.
 
     demo: launched with `mcp_server`. Raises ValueError where Gradio went on without it.
     """
     server = demo.mcp_server_obj
     if not demo.mcp_server or server is None:
         raise ValueError(_NO_MCP)
+    server.manager.asgi_app.max_body_size = sys.maxsize
     postprocess, convert = server.postprocess_output_data, server.convert_strings_to_filedata
     simplify = server.simplify_filedata_schema
 
