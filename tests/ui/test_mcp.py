@@ -89,12 +89,13 @@ def test_every_tool_answers_in_json(page: Page, photo_file: str) -> None:
         ("compare", given | {"budget": "25%"}),
         ("relevance", given | {"words": True}),
         ("answer", given | {"tokens": "[3, 1]"}),
+        ("answer", given | {"tokens": [3, 1]}),
     )
-    compared, relevant, answered = (json.loads(result.content[0].text) for result in told)
+    compared, relevant, answered, listed = (json.loads(result.content[0].text) for result in told)
     assert set(compared["answers"]) == {"unpruned", "spare", "cdpruner"}
     assert compared["settings"]["budget"] == 4
     assert len(relevant["cosine"]) == 16 and relevant["words"]
-    assert answered["visual_tokens"] == 2
+    assert answered["visual_tokens"] == listed["visual_tokens"] == 2
 
 
 def test_a_refusal_is_a_sentence(page: Page, photo_file: str) -> None:
@@ -122,6 +123,10 @@ HOSTILE: dict[str, tuple[str, dict[str, Any]]] = {
     "a file of the disk as an address": ("select", {"image": "file:///etc/passwd"}),
     "an address": ("answer", {"image": "https://127.0.0.1:1/a.png", "question": "Red?"}),
     "an upload elsewhere": ("answer", {"image": {"path": "/etc/passwd"}, "question": "Red?"}),
+    "an address with half a bracket": ("select", {"image": "http://[::1"}),
+    "an object of a megabyte": ("select", {"image": {"url": "A" * 1_000_000}}),
+    "an input that there is none": ("select", {"image": "data:,", "picture": "data:,"}),
+    "data of half a byte": ("select", {"image": "data:image/png;base64,AAAAA"}),
     "data without its head": ("select", {"image": "iVBORw0KGgoAAAANSUhEUg" * 1000}),
     "data that is no picture": ("select", {"image": "data:image/png;base64,AAAA"}),
     "data that is no base64": ("select", {"image": "data:image/png;base64,%%%"}),
@@ -132,6 +137,10 @@ HOSTILE_WITH_PICTURE: dict[str, tuple[str, dict[str, Any]]] = {
     "deep picks": ("answer", {"question": "Red?", "tokens": "[" * 50_000}),
     "a method that is an object": ("select", {"method": {"a": 1}, "budget": 5}),
     "a budget that is a list": ("select", {"budget": [5]}),
+    "no budget": ("select", {"budget": None}),
+    "no question": ("relevance", {"question": None}),
+    "a question that is a list": ("answer", {"question": ["Red?"]}),
+    "a deep question": ("answer", {"question": json.loads("[" * 90 + "]" * 90)}),
     "a budget that is infinite": ("select", {"budget": "1e999"}),
     "a seed below 0": ("select", {"budget": 5, "seed": -1}),
 }
@@ -141,8 +150,9 @@ def refusal(result: Any) -> str:
     """The sentence of a refused call, in which nothing of the program's inside stands."""
     (content,) = result.content
     assert result.isError
-    for word in ("Traceback", "spare_demo", "root:", "pydantic", "0x"):
+    for word in ("Traceback", "spare_demo", "root:", "pydantic", "0x", "alidation", "Gradio"):
         assert word not in content.text
+    assert len(content.text) < 1000
     return content.text
 
 
@@ -157,7 +167,14 @@ def test_hostile_calls_are_refused_and_the_next_is_answered(page: Page, photo_fi
     }
     assert "1,000,000 characters" in sentences["a question of a megabyte"]
     assert "fetches nothing" in sentences["an address"]
-    assert sentences["a file of the disk"] == sentences["data without its head"]
+    assert "There are: answer, compare, relevance, select." in sentences["an unknown tool"]
+    assert "The inputs of select are image, question," in sentences["no inputs"]
+    assert sentences["no inputs"] == sentences["an input that there is none"]
+    for name in ("data without its head", "a number for the picture", "data of half a byte"):
+        assert sentences["a file of the disk"] == sentences[name]
+    assert "Type a whole number from 1 to 16" in sentences["no budget"]
+    assert "no question to compare" in sentences["no question"]
+    assert "question must be text" in sentences["a deep question"]
     assert "Send it as data:image/png;base64,…" in sentences["a file of the disk"]
     assert "indices as a list of whole numbers" in sentences["deep picks"]
     assert "A budget of inf" in sentences["a budget that is infinite"]

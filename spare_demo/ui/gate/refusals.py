@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -12,7 +11,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from spare_demo.ui.errors import fault_sentence, log_refusal
 from spare_demo.ui.gate.doors import api_path, refuse
-from spare_demo.ui.gradio_compat.operations import operation_inputs
+from spare_demo.ui.gradio_compat.operations import call_sentence, operation_inputs
 from spare_demo.ui.gradio_compat.queue import knows_run
 
 _CALL = re.compile("/call(/v2)?/(?P<operation>[^/]+)(/(?P<run>[^/]+))?/?")
@@ -66,7 +65,7 @@ def word_refusals(app: ASGIApp) -> ASGIApp:
                 return
             sentence = _SENTENCES.get(re.split("[/=]", path.lstrip("/"))[0])
             if named:
-                sentence = _call_sentence(operation_inputs(demo), named["operation"])
+                sentence = call_sentence(operation_inputs(demo), named["operation"])
             if sentence is None or isinstance(error, OSError | MemoryError):
                 return await refuse(scope, receive, send, 500, fault_sentence(error))
             log_refusal(error)
@@ -83,13 +82,3 @@ async def refuse_unread(request: Request, error: Exception) -> Response:
     """
     log_refusal(error)
     return JSONResponse({"detail": _UNREAD}, 422)
-
-
-def _call_sentence(inputs: Mapping[str, list[str]], name: str) -> str:
-    """What was wrong with a call: the operation's name, or else its inputs."""
-    if name not in inputs:
-        return f"There is no operation of this name. There are: {', '.join(sorted(inputs))}."
-    return (
-        f"The inputs of {name} are {', '.join(inputs[name])}. Send the picture at least, and none "
-        "beside these."
-    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from importlib.util import find_spec
 from typing import Any
 
@@ -13,6 +13,7 @@ import httpx
 from gradio.utils import get_function_description
 
 from spare_demo.settings import check_characters
+from spare_demo.ui.errors import fault_sentence
 
 _NO_MCP = (
     "The MCP server needs a package that is not here, or here in a version that Gradio does not "
@@ -31,6 +32,19 @@ def operation_inputs(demo: gr.Blocks) -> dict[str, list[str]]:
         for event in demo.fns.values()
         if event.api_name and event.api_visibility == "public"
     }
+
+
+def call_sentence(inputs: Mapping[str, list[str]], name: str) -> str:
+    """What was wrong with a call: the operation's name, or else its inputs.
+
+    inputs: of each operation, as `operation_inputs` gives them.
+    """
+    if name not in inputs:
+        return f"There is no operation of this name. There are: {', '.join(sorted(inputs))}."
+    return (
+        f"The inputs of {name} are {', '.join(inputs[name])}. Send the picture at least, and none "
+        "beside these."
+    )
 
 
 def make_optional(component: Any) -> Any:
@@ -86,7 +100,17 @@ def adapt_mcp_server(demo: gr.Blocks) -> None:
         raise ValueError(_NO_MCP)
     server.manager.asgi_app.max_body_size = sys.maxsize
     postprocess, convert = server.postprocess_output_data, server.convert_strings_to_filedata
-    simplify = server.simplify_filedata_schema
+    simplify, prepare = server.simplify_filedata_schema, server._prepare_tool_call_args
+    operations = operation_inputs(demo)
+    inputs = {tool: operations[at.strip("/")] for tool, at in server.tool_to_endpoint.items()}
+
+    async def no_schema(name: str) -> None:
+        """The operations refuse in better words, which hold less of what was sent."""
+
+    def prepare_or_refuse(name: str, given: dict[str, Any]) -> Any:
+        if name not in inputs or not {"image"} <= given.keys() <= set(inputs[name]):
+            raise ValueError(call_sentence(inputs, name))
+        return prepare(name, given)
 
     def simplify_without_address(schema: dict[str, Any]) -> tuple[dict[str, Any], list]:
         simplified, positions = simplify(schema)
@@ -101,9 +125,13 @@ def adapt_mcp_server(demo: gr.Blocks) -> None:
                 check_characters(name, value)
         for (name,) in positions:
             sent = given.get(name)
-            if isinstance(sent, str) and not sent.startswith(("data:", "http://", "https://")):
+            if not isinstance(sent, str) or not sent.startswith(("data:", "http://", "https://")):
                 raise ValueError(_NO_DATA)  # Gradio's own words hold all that was sent
-        converted = convert(given, positions)
+        try:
+            converted = convert(given, positions)
+        except Exception as error:
+            no_data = isinstance(error, ValueError)  # of base64
+            raise ValueError(_NO_DATA if no_data else fault_sentence(error)) from None
         for name, value in converted.items():
             if isinstance(value, dict) and str(given[name]).startswith("data:"):
                 demo.upload_file_set.add(value["path"])
@@ -114,6 +142,8 @@ def adapt_mcp_server(demo: gr.Blocks) -> None:
 
     for name in ("_execute_tool_without_progress", "_execute_tool_with_progress"):
         setattr(server, name, _refused_in_words(getattr(server, name)))
+    server.mcp_server._get_cached_tool_definition = no_schema  # type: ignore[method-assign, assignment]
+    server._prepare_tool_call_args = prepare_or_refuse  # type: ignore[method-assign, assignment]
     server.simplify_filedata_schema = simplify_without_address  # type: ignore[method-assign]
     server.convert_strings_to_filedata = convert_and_count  # type: ignore[method-assign, assignment]
     server.postprocess_output_data = as_json  # type: ignore[method-assign]
