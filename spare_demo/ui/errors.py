@@ -120,6 +120,9 @@ class RepeatFilter(logging.Filter):
         if record.exc_info and isinstance(record.exc_info[1], ClientDisconnect):
             return False
         words = record.getMessage()
+        if "/mcp/" in Path(record.pathname).as_posix():  # goes on with all that was sent
+            words = words.partition(":")[0]
+            record.msg, record.args = words, ()
         times = self._counter.times((record.name, words))
         if times > 1:
             record.msg, record.args = f"{words} ({times} since the last such line)", ()
@@ -128,7 +131,8 @@ class RepeatFilter(logging.Filter):
 
 def quieten_server() -> None:
     """Count the errors that the server's own libraries log again and again."""
-    for name in ("asyncio", "uvicorn.error", "mcp.server.streamable_http"):
+    mcp = ("root", "mcp.server.lowlevel.server", "mcp.server.streamable_http")
+    for name in ("asyncio", "uvicorn.error", *mcp):
         logger = logging.getLogger(name)
         if not any(isinstance(each, RepeatFilter) for each in logger.filters):
             logger.addFilter(RepeatFilter(_counter))

@@ -230,6 +230,27 @@ def test_a_client_that_leaves_while_it_sends_is_no_fault(
     assert "Received exception from stream" in caplog.text and "Traceback" not in caplog.text
 
 
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"method": "notifications/progress", "params": {"sent": "SECRET " * 10_000}},
+        {"id": 1, "method": "tools/call", "params": {"name": ["SECRET"]}},
+        {"id": 1, "method": "tools/call", "params": {"name": "SECRET\nERROR:root:"}},
+        {"id": 1, "method": "SECRET"},
+        ["SECRET"],
+    ],
+)
+def test_the_log_holds_nothing_of_what_was_sent(
+    page: Page, caplog: pytest.LogCaptureFixture, message: Any
+) -> None:
+    quieten_server()
+    if isinstance(message, dict):
+        message = {"jsonrpc": "2.0"} | message
+    accept = {"Accept": "application/json, text/event-stream"}
+    assert httpx.post(page.api("mcp/"), json=message, headers=accept).status_code < 500
+    assert "SECRET" not in caplog.text
+
+
 def test_one_call_too_many_is_refused_in_a_sentence(
     page: Page, photo_file: str, hold: Callable[[Page], Any]
 ) -> None:
