@@ -28,7 +28,6 @@ from spare_demo.ui.borrowed_gpu import Here
 from spare_demo.ui.errors import sentence
 from spare_demo.ui.gradio_compat.operations import describe, describe_endpoint, make_optional
 from spare_demo.ui.gradio_compat.parts import NumberAsSent, TextAsSent, TickAsSent, photo_input
-from spare_demo.ui.gradio_compat.sessions import forget_caller
 from spare_demo.ui.guide import Guide
 from spare_demo.ui.times_log import (
     ALL_STAGES,
@@ -252,8 +251,8 @@ class Api:
         return view
 
 
-def offer(api: Api, answering: dict[str, Any], demo: gr.Blocks, gpu: Here) -> None:
-    """Adds the endpoints to the current `gr.Blocks`, which is `demo`.
+def offer(api: Api, answering: dict[str, Any], gpu: Here) -> None:
+    """Adds the endpoints to the current `gr.Blocks`.
 
     answering: options of events that run the model (one turn at it, the rest queue). gpu: where
     they run it.
@@ -264,8 +263,7 @@ def offer(api: Api, answering: dict[str, Any], demo: gr.Blocks, gpu: Here) -> No
         button = gr.Button(visible=False)
         result = gr.JSON(label=name, visible=False)
         describe_endpoint(operation, inputs, result)
-        handler = forget_caller(demo, gpu.call(operation))
-        button.click(handler, inputs, result, api_name=name, **answering)
+        button.click(gpu.call(operation), inputs, result, api_name=name, **answering)
 
 
 def _input(parameter: Parameter) -> Any:

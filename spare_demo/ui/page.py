@@ -109,7 +109,7 @@ def build(
         wire(demo, parts, handlers, visits, opened, ask_on_load=asks, gpu=gpu)
         if load_from is not None:
             load_from(parts.answers.load_tiny)
-        offer(Api(model, settings), ANSWERING, demo, gpu)
+        offer(Api(model, settings), ANSWERING, gpu)
         demo.unload(forget_session(demo))
     say_what_went_wrong(demo)
     send_changes_only(demo)

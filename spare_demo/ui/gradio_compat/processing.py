@@ -12,6 +12,7 @@ from gradio.blocks import Block
 from gradio.utils import deep_hash
 
 from spare_demo.ui.errors import fault_sentence, log_refusal
+from spare_demo.ui.gradio_compat.sessions import forget_state
 
 _UNREAD = (
     "What was sent could not be read. A picture is uploaded as a file, and sent by the name that "
@@ -24,6 +25,9 @@ def say_what_went_wrong(demo: gr.Blocks) -> None:
 
     Gradio sends nothing of it and prints a traceback, also for each of its own refusals. Inputs
     marked as `optional` have their value where a list of inputs ends before them.
+
+    Of who called a public operation no state is left: Gradio keeps a copy of the page for each
+    caller, and programs do not say when they leave.
     """
     process, preprocess = demo.process_api, demo.preprocess_data
 
@@ -40,22 +44,25 @@ def say_what_went_wrong(demo: gr.Blocks) -> None:
 
     async def process_or_refuse(block_fn: Any, inputs: Any, *more: Any, **named: Any) -> Any:
         event = demo.fns[block_fn] if isinstance(block_fn, int) else block_fn
-        left_out: Sequence[Any] = event.inputs[len(inputs) :]
-        if left_out and all(getattr(part, "optional", False) for part in left_out):
-            inputs = [*inputs, *(part.value for part in left_out)]
-        if len(inputs) < len(event.inputs):
-            names = ", ".join(str(getattr(part, "label", None)) for part in event.inputs)
-            raise gr.Error(
-                f"{len(inputs)} inputs were sent, and {len(event.inputs)} are needed: {names}.",
-                print_exception=False,
-            )
         try:
+            left_out: Sequence[Any] = event.inputs[len(inputs) :]
+            if left_out and all(getattr(part, "optional", False) for part in left_out):
+                inputs = [*inputs, *(part.value for part in left_out)]
+            if len(inputs) < len(event.inputs):
+                names = ", ".join(str(getattr(part, "label", None)) for part in event.inputs)
+                raise gr.Error(
+                    f"{len(inputs)} inputs were sent, and {len(event.inputs)} are needed: {names}.",
+                    print_exception=False,
+                )
             return await process(block_fn, inputs, *more, **named)
         except gr.Error as error:
             error.print_exception = False
             raise
         except Exception as error:
             raise gr.Error(fault_sentence(error), print_exception=False) from None
+        finally:
+            if event.api_visibility == "public" and (session := named.get("session_hash")):
+                forget_state(demo, session)
 
     demo.preprocess_data = preprocess_or_refuse  # type: ignore[method-assign]
     demo.process_api = process_or_refuse  # type: ignore[method-assign]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -55,24 +54,6 @@ def forget_session(demo: gr.Blocks) -> Callable[[gr.Request], None]:
             forget_state(demo, request.session_hash)
 
     return forget
-
-
-def forget_caller(demo: gr.Blocks, operation: Callable[..., Any]) -> Callable[..., Any]:
-    """The operation, after which nothing of its caller's session is left.
-
-    Gradio keeps a copy of the page for each caller, and programs do not say when they leave. An
-    operation that needs no memory of the last call only.
-    """
-
-    @functools.wraps(operation)
-    def run(*inputs: Any) -> Any:
-        try:
-            return operation(*inputs)
-        finally:
-            if session := current_session():
-                forget_state(demo, session)
-
-    return run
 
 
 class _ConfigWithoutCopies(BlocksConfig):

@@ -29,9 +29,11 @@ def test_calls_of_programs_leave_no_session_behind(public, photo_file) -> None:
     image = public.picture(photo_file)
     before = len(sessions)
     for _ in range(5):
-        for method, end in (("spare", "complete"), ("no such", "error")):
+        for method, end in (("spare", "complete"), ("no such", "error"), (["spare"], "error")):
             said = public.call("select", [image, QUESTION, method, 5, 0]).text
             assert f"event: {end}" in said
+        for inputs in ([image], ["photo.png", QUESTION, "spare", 5, 0]):
+            assert "event: error" in public.call("select", inputs).text
     assert len(sessions) <= before
     assert public.demo.state_holder.time_last_used.keys() <= sessions.keys()
 
