@@ -135,6 +135,7 @@ def test_a_stranger_reads_what_goes_in_and_comes_out(client) -> None:
         assert all(one["python_type"]["description"] for one in given.values())
         assert "URL" not in given["image"]["python_type"]["description"]  # none is fetched
         assert "http" not in str(given["image"]["example_input"])
+        assert "available url" not in str(given["image"]["type"])
         (result,) = endpoint["returns"]
         assert "any valid json" not in result["python_type"]["description"]
     assert "or null" in listed["/select"]["returns"][0]["python_type"]["description"]
@@ -351,9 +352,15 @@ def test_picks_may_be_sent_as_a_list(client, image) -> None:
     assert told[0] == told[1]
 
 
-def test_a_picture_by_its_name_alone_is_told_how_it_is_sent(client, pictures) -> None:
-    with pytest.raises(AppError, match="handle_file"):
-        client.predict(pictures[0], QUESTION, api_name="/compare")
+@pytest.mark.parametrize(
+    "image",
+    ["photo.png", "data:image/png;base64,AAAA", {}, {"url": "data:image/png;base64,AAAA"}],
+    ids=["name", "data", "nothing", "address"],
+)
+def test_a_picture_that_is_no_file_is_told_how_it_is_sent(served, image: object) -> None:
+    event, told = raw(served, [image, QUESTION, "spare", "cdpruner", 64, 0])
+    assert event == "error"
+    assert "handle_file" in told and "upload it to /gradio_api/upload" in told
 
 
 def test_a_file_over_the_limit_is_not_taken_in(client, served, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from urllib.parse import unquote, urlsplit
 import gradio as gr
 from gradio.data_classes import ImageData
 from gradio.utils import get_upload_folder, is_in_or_equal
+from pydantic import Field
 
 PartT = TypeVar("PartT")
 
@@ -52,19 +53,28 @@ TextAsSent = kind_of(gr.Textbox, preprocess=_text_as_sent)
 TickAsSent = kind_of(gr.Checkbox, preprocess=_tick_as_sent)
 
 
+_NO_FILE = (
+    "Send the picture as a file: in Python image=handle_file('photo.png'), with handle_file from "
+    'gradio_client; else upload it to /gradio_api/upload and send {"path": …} with the name that '
+    "this gives."
+)
+
+
 class _SentPicture(ImageData):
-    """A picture as a program sends it. Those who send a name alone learn how it is done."""
+    """A picture as a program sends it. Those who send something else learn how it is done."""
+
+    path: str | None = Field(default=None, description="The name that /gradio_api/upload gave")
+    url: str | None = Field(default=None, description="Not read: nothing is fetched")
 
     @classmethod
     def model_validate(cls, obj: Any, **options: Any) -> _SentPicture:
         try:
-            return super().model_validate(obj, **options)
+            picture = super().model_validate(obj, **options)
         except ValueError:  # its words hold what was sent
-            raise gr.Error(
-                "Send the picture as a file: in Python image=handle_file('photo.png'), with "
-                "handle_file from gradio_client.",
-                print_exception=False,
-            ) from None
+            picture = cls()
+        if not picture.path:
+            raise gr.Error(_NO_FILE, print_exception=False)
+        return picture
 
 
 async def _keep_uploads(image: gr.Image, url_or_file_path: str | Path | None) -> str | None:
