@@ -21,6 +21,7 @@ from PIL import Image
 from spare_demo.ui.errors import quieten_server
 from spare_demo.ui.gate.doors import MOST_PARTS
 from spare_demo.ui.gradio_compat import operations
+from spare_demo.ui.gradio_compat.queue import requests_in_queue
 
 
 @pytest.fixture(scope="module")
@@ -263,6 +264,37 @@ def test_one_call_too_many_is_refused_in_a_sentence(
     for each in posted:  # they end here, and log nothing in the tests after it
         ended = httpx.get(page.api(f"call/select/{each.json()['event_id']}"), timeout=60)
         assert "event: complete" in ended.text
+
+
+@pytest.mark.parametrize("meta", [{}, {"_meta": {"progressToken": 1}}], ids=["", "progress"])
+def test_what_waits_for_a_client_that_left_is_ended(
+    page: Page, photo_file: str, hold: Callable[[Page], Any], meta: dict[str, Any]
+) -> None:
+    held, calls = hold(page), []
+    asked = {"name": "select", "arguments": {"image": as_data(photo_file), "budget": 5}} | meta
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": asked}
+    accept = {"Accept": "application/json, text/event-stream"}
+    for waiting in range(3):
+        stream = httpx.stream("POST", page.api("mcp/"), json=body, headers=accept, timeout=60)
+        calls.append(stream)
+        stream.__enter__()
+        assert wait_for(lambda at=waiting: len(requests_in_queue(page.demo)[0]) == at)
+    for stream in calls:
+        stream.__exit__(None, None, None)
+    assert wait_for(lambda: not requests_in_queue(page.demo)[0])
+    held.goes_on.set()
+    assert wait_for(lambda: not requests_in_queue(page.demo)[1])
+    (result,) = call(page, ("select", {"image": as_data(photo_file), "budget": 5}))[1]
+    assert not result.isError
+
+
+def wait_for(condition: Callable[[], bool]) -> bool:
+    """Whether it holds within some seconds."""
+    for _ in range(200):
+        if condition():
+            return True
+        time.sleep(0.05)
+    return False
 
 
 def test_without_the_package_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

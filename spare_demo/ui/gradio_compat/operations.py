@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from importlib.util import find_spec
 from typing import Any
 
 import gradio as gr
 import httpx
+from anyio import CancelScope
 from gradio.utils import get_function_description
 
 from spare_demo.settings import check_characters
 from spare_demo.ui.errors import fault_sentence
+from spare_demo.ui.gradio_compat.queue import end_run
 
 _NO_MCP = (
     "The MCP server needs a package that is not here, or here in a version that Gradio does not "
@@ -87,7 +90,8 @@ def check_mcp() -> None:
 
 
 def adapt_mcp_server(demo: gr.Blocks) -> None:
-    """Let MCP tools answer in JSON, say what is wrong in a sentence, and delete sent pictures.
+    """Let MCP tools answer in JSON, say what is wrong in a sentence, delete sent pictures, and end
+    what is run for a client that leaves.
 
     Gradio itself sends what Python prints of a result, as huggingface/mcp-course#100 found, keeps
     each picture that came as data for good, and asks for addresses, which this page does not fetch.
@@ -140,8 +144,12 @@ def adapt_mcp_server(demo: gr.Blocks) -> None:
     def as_json(data: Any, root_url: str) -> list:
         return postprocess([json.dumps(value, ensure_ascii=False) for value in data], root_url)
 
-    for name in ("_execute_tool_without_progress", "_execute_tool_with_progress"):
-        setattr(server, name, _refused_in_words(getattr(server, name)))
+    async def result_of(job: Any) -> list:  # Gradio waits for it in a thread, to the end
+        return [await asyncio.wrap_future(job.future)]
+
+    with_progress = server._execute_tool_with_progress
+    server._execute_tool_without_progress = _while_asked(demo, result_of)  # type: ignore[method-assign]
+    server._execute_tool_with_progress = _while_asked(demo, with_progress)  # type: ignore[method-assign]
     server.mcp_server._get_cached_tool_definition = no_schema  # type: ignore[method-assign, assignment]
     server._prepare_tool_call_args = prepare_or_refuse  # type: ignore[method-assign, assignment]
     server.simplify_filedata_schema = simplify_without_address  # type: ignore[method-assign]
@@ -149,13 +157,20 @@ def adapt_mcp_server(demo: gr.Blocks) -> None:
     server.postprocess_output_data = as_json  # type: ignore[method-assign]
 
 
-def _refused_in_words(run: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
-    """The same, where the sentence of a status (`gate/`) is raised instead of its number."""
+def _while_asked(
+    demo: gr.Blocks, run: Callable[..., Awaitable[Any]]
+) -> Callable[..., Coroutine[Any, Any, Any]]:
+    """The same, ended where its client leaves; the sentence of a status (`gate/`) is raised instead
+    of its number."""
 
-    async def in_words(*given: Any) -> Any:
+    async def result(job: Any, *more: Any) -> Any:
         try:
-            return await run(*given)
+            return await run(job, *more)
         except httpx.HTTPStatusError as error:
             raise ValueError(error.response.json()["detail"]) from None
+        except asyncio.CancelledError:
+            with CancelScope(shield=True):
+                await end_run(demo, job.communicator.event_id if job.communicator else None)
+            raise
 
-    return in_words
+    return result

@@ -72,6 +72,14 @@ async def end_runs(demo: gr.Blocks, session: str) -> None:
     queue.pending_messages_per_session.pop(session, None)
 
 
+async def end_run(demo: gr.Blocks, name: str | None) -> None:
+    """End one run, if it waits or is under way: whoever reads its results comes to their end."""
+    queue = demo._queue
+    if event := queue.event_ids_to_events.get(name or ""):
+        queue.send_message(event, ProcessCompletedMessage(output={}, success=True))
+        await queue.clean_events(event_id=name)
+
+
 def handler_that_ends(runs: Iterable[Dependency]) -> Callable[[gr.Request], Coroutine]:
     """What ends these runs of its visitor, in the place of an event that `cancels` them.
 
@@ -87,9 +95,7 @@ def handler_that_ends(runs: Iterable[Dependency]) -> Callable[[gr.Request], Coro
         names = tuple(event._id for event in theirs if event.fn._id in numbers)
         for event in theirs:
             if event._id in names:
-                last = ProcessCompletedMessage(output={}, success=True)
-                demo._queue.send_message(event, last)
-                await demo._queue.clean_events(event_id=event._id)
+                await end_run(demo, event._id)
         await asyncio.sleep(0)  # cancelled before it has begun, a task would keep its turn
         for task in asyncio.all_tasks():
             if task.get_name().endswith(names):
