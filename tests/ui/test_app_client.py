@@ -110,6 +110,14 @@ def test_a_path_on_the_servers_disk_is_refused_at_every_door(served, pictures, n
     assert "selections" not in str(refused)
 
 
+def test_the_guides_lines_for_curl_give_an_answer(served) -> None:
+    guide = (ROOT / "docs" / "GUIDE.md").read_text()
+    (lines,) = (part for part in guide.split("```") if "curl" in part and "/upload" in part)
+    lines = lines.removeprefix("bash\n").replace("http://127.0.0.1:7860", served.url)
+    said = subprocess.run(["bash", "-c", lines], cwd=ROOT, capture_output=True, text=True).stdout
+    assert "event: complete" in said and '"visual_tokens": 576' in said
+
+
 def test_four_endpoints_are_public_with_their_inputs(client) -> None:
     listed = client.view_api(return_format="dict", print_info=False)
     inputs = {
