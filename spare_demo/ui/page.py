@@ -87,6 +87,8 @@ def build(
     with gr.Blocks(
         title=TITLE, analytics_enabled=False, fill_width=True, delete_cache=(3600, 7200)
     ) as demo:
+        # First: programs call by number, and go on when the model was changed.
+        offer(Api(model, settings), ANSWERING, gpu)
         gr.HTML(panels.header_html(model))
         load_from = None
         if model_switch is not None and settings.private:
@@ -109,7 +111,6 @@ def build(
         wire(demo, parts, handlers, visits, opened, ask_on_load=asks, gpu=gpu)
         if load_from is not None:
             load_from(parts.answers.load_tiny)
-        offer(Api(model, settings), ANSWERING, gpu)
         demo.unload(forget_session(demo))
     say_what_went_wrong(demo)
     send_changes_only(demo)

@@ -136,6 +136,13 @@ def test_four_endpoints_are_public_with_their_inputs(client) -> None:
     assert not listed["unnamed_endpoints"]
 
 
+def test_a_program_goes_on_with_the_page_of_another_model(served, public) -> None:
+    """Its client knows the operations by their numbers, as they were when it connected."""
+    for page in (served, public):
+        named = [page.demo.fns[number].api_name for number in range(4)]
+        assert named == ["compare", "select", "relevance", "answer"]
+
+
 def test_a_stranger_reads_what_goes_in_and_comes_out(client) -> None:
     listed = client.view_api(return_format="dict", print_info=False)["named_endpoints"]
     for endpoint in listed.values():
