@@ -574,3 +574,9 @@ def test_the_papers_tables_have_their_rows_at_32_where_all_of_them_were_measured
     for budget in (32, 64):
         assert f"Right answers by number of skills at {budget} tokens, in percent" in found
     assert cells.title_of("spare@tokens") == "SPARE, each word apart"
+
+
+def test_two_draws_of_one_method_have_names_apart() -> None:
+    titles = [cells.title_of(f"random:seed={seed}") for seed in (1, 2)]
+    assert titles == ["Random, seed=1", "Random, seed=2"]
+    assert cells.title_of("random:seed=1@original") == "Random, seed=1, original positions"
