@@ -49,6 +49,12 @@ def test_a_file_is_read_picture_by_picture(images: Path) -> None:
     assert sheets[1].where == "b.png (line 2 of questions.jsonl)"
 
 
+def test_a_whole_number_is_written_as_one(images: Path) -> None:
+    line = {**A, "answer": [3.0, 2.5, -0.0], "category": 7.0}
+    (asked,) = read_lines(write(images, line), images)[0].questions
+    assert (asked.answers, asked.category) == (("3", "2.5", "0"), "7")
+
+
 def test_the_questions_of_a_picture_stay_in_order_however_many_there_are(images: Path) -> None:
     lines = [{**(A, B)[number % 2], "question": str(number)} for number in range(2000)]
     for start, sheet in enumerate(read_lines(write(images, *lines), images)):
