@@ -12,10 +12,10 @@ from spare_demo.comparison.request import UNPRUNED
 from spare_demo.evaluation import claims, figures, tables
 from spare_demo.evaluation.budgets import Budget, middle, words
 from spare_demo.evaluation.built_in import BuiltIn
-from spare_demo.evaluation.cells import is_apart, percent, plain, share, title_of
+from spare_demo.evaluation.cells import TOO_FEW, is_apart, percent, plain, share, title_of
 from spare_demo.evaluation.relevance_places import WORDS
 from spare_demo.evaluation.results import BLANK
-from spare_demo.evaluation.statistics import Estimate
+from spare_demo.evaluation.statistics import FEW, Estimate
 from spare_demo.evaluation.summary import Summary, as_json
 from spare_demo.render.chart import plotly_figure, svg
 from spare_demo.scenes.sets import SET_WORDS
@@ -118,6 +118,8 @@ def findings(summary: Summary, budget: Budget) -> list[str]:
         sentences.append(f"With a blank picture, which leaves the questions alone: {share(blank)}.")
     if summary.methods:
         sentences += [_best(summary, k) for k in summary.budgets]
+        if summary.pictures < FEW:
+            sentences.append(TOO_FEW.strip())
     if "random" in summary.methods:
         for k in summary.budgets:
             lost = 100 * (full.value - summary.accuracy["random", k].value)
@@ -183,16 +185,16 @@ def _where(summary: Summary, layer: int, values: Mapping[str, Estimate]) -> str:
     over = values.get("asked_over_background")
     if over is None:
         return ""
-    verdict = "neither on the things asked about nor off them"
+    verdict = "whether high raw cosine falls on the things asked about or off them cannot be told"
     if is_apart(summary, over, 0.5):
         on, on_in_mean = over.value > 0.5, values["asked"].value > values["background"].value
-        verdict = f"{'on' if on else 'off'} the things asked about"
+        verdict = f"high raw cosine falls {'on' if on else 'off'} the things asked about"
         if on != on_in_mean:  # a few patches far from most
             verdict += f" by rank, though {'lower' if on else 'higher'} there in the mean"
     others = values.get("asked_over_others")
     versus_others = f" and of {plain(others)} over other things" if others else ""
     return (
-        f"Relevance {source}: high raw cosine falls {verdict}: mean "
+        f"Relevance {source}: {verdict}: mean "
         f"{plain(values['asked'])} there, {plain(values.get('background'))} on the background; "
         f"AUC of {plain(over)} over the background{versus_others}."
     )

@@ -116,7 +116,8 @@ def test_a_few_pictures_decide_nothing() -> None:
     assert "at layer -2 is undecided" in " ".join(reasons(summary, WIDE))
     said = " ".join(findings(summary, 32))
     assert "1 of the other 1 cannot be told from it" in said
-    assert "neither on the things asked about nor off them" in said
+    assert "on the things asked about or off them cannot be told: mean" in said
+    assert "fewer than 20 pictures intervals are too narrow to go by" in said
 
 
 def test_the_width_is_held_against_the_budgets_and_the_errors_there() -> None:
