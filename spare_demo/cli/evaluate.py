@@ -121,7 +121,9 @@ def evaluate(arguments: argparse.Namespace, settings: Settings) -> None:
     has_results(arguments.out, _known_settings(arguments, sheets, experiment), partly=True)
     _check_reference(arguments, experiment)
     if arguments.report:
+        arguments.figures = arguments.figures or arguments.report.parent / "figures"
         options.check_file(arguments.report)
+        options.check_file(arguments.figures / "a figure")
     options.check_file(arguments.out / ANSWERS)
     with ExitStack() as stack:
         fitted, measure = _engine(arguments, experiment, stack)
@@ -270,8 +272,7 @@ def _write(
         if record["model"]["name"] == "built-in":
             built_in = describe_built_in(ASSETS / "built-in")
         command = shlex.join(["python", "-m", "spare_demo", *sys.argv[1:]])
-        figures = arguments.figures or arguments.report.parent / "figures"
-        write_report(arguments.report, figures, built_in, record, summaries, command)
+        write_report(arguments.report, arguments.figures, built_in, record, summaries, command)
     print(f"\nWritten to {arguments.out}: {', '.join([ANSWERS, *names])}")
     if arguments.report:
         print(f"The report is {arguments.report}.")

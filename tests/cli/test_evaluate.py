@@ -236,6 +236,7 @@ def test_nothing_pruned_is_a_run_as_well(measure, tmp_path: Path) -> None:
         (("--data", "nowhere.jsonl"), "nowhere.jsonl"),
         (("--seeds", "0", "199"), "--seeds is of --gallery alone."),
         (("--report", "."), "is a folder"),
+        (("--report", "x.md", "--figures", __file__), "has to be a folder, and a file lies there"),
         (("--set", "divprune.metric=oval"), "Choose one of: cosine, euclidean"),
         (("--set", "divprune.colour=red"), "has no setting 'colour'"),
         (
