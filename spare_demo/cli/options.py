@@ -124,7 +124,10 @@ def given(
 
 
 def check_file(path: Path) -> None:
-    """OSError, before the work, where a file cannot be written; nothing is made yet."""
+    """ValueError or OSError, before the work, where a file cannot be written; nothing is made
+    yet."""
+    if str(path) == "-":
+        raise ValueError("- is no file name, and standard output has the text. Name a file.")
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, "", str(path))
     there = path if path.exists() else next(p for p in path.absolute().parents if p.exists())

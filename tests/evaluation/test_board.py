@@ -288,15 +288,26 @@ def test_what_cannot_be_compared_is_one_sentence(
 
 @pytest.mark.parametrize(
     ("name", "sentence"),
-    [(".", "is a folder. Name a file."), ("a/settings.json/x.html", "has to be a folder")],
+    [
+        (".", "is a folder. Name a file."),
+        ("a/settings.json/x.html", "has to be a folder"),
+        ("-", "- is no file name"),
+    ],
 )
 def test_a_page_that_cannot_be_is_refused_before_any_folder_is_read(
-    write: Write, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, sentence: str
+    write: Write,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    sentence: str,
 ) -> None:
     folder = write("a", rows_of(("spare",)))
-    assert main(["board", str(folder), "--html", str(tmp_path / name)]) == 1
+    monkeypatch.chdir(tmp_path)
+    assert main(["board", str(folder), "--html", name]) == 1
     out, err = capsys.readouterr()
     assert not out and sentence in err
+    assert not (tmp_path / "-").exists()
 
 
 def test_a_folder_whose_run_was_not_finished_is_named(write: Write) -> None:
