@@ -42,8 +42,7 @@ def add_question_source(parser: argparse.ArgumentParser) -> None:
                      below
         --images     the pictures of --data (default: beside it)
         --config     configuration of a dataset that has several
-        --skip-bad   leave out bad lines, and pictures that are bad or have a question too long;
-                     name them
+        --skip-bad   leave out bad lines, bad pictures and questions that are too long; name them
         """,
     )
     add("--questions", type=int, metavar="N")

@@ -54,7 +54,7 @@ def run(
 ) -> Iterator[PictureResults]:
     """Measure picture by picture, leaving out those already done.
 
-    skip: called with a sentence for a picture that cannot be opened, or has a question that is too
+    skip: called with a sentence for a picture that cannot be opened, and for a question that is too
         long; None: it ends the run.
 
     Raises PictureError: naming the picture. ValueError: a budget above the number of visual tokens
@@ -67,9 +67,9 @@ def run(
         if (sheet.set, sheet.picture) in done:
             continue
         try:
-            results = _measure(model, sheet, sheet.open(), experiment)
+            results = _measure(model, sheet, sheet.open(), experiment, skip)
         except PictureError as error:
-            sentence = f"The picture {sheet.where or sheet.picture} cannot be used. {error}"
+            sentence = f"The picture {_where(sheet)} cannot be used. {error}"
             if skip is None:
                 raise PictureError(sentence) from None
             skip(sentence)
@@ -88,8 +88,16 @@ class _Trial(NamedTuple):
     error: float
 
 
+def _where(sheet: Sheet) -> str:
+    return sheet.where or sheet.picture
+
+
 def _measure(
-    model: Model, sheet: Sheet, photo: Image.Image, experiment: Experiment
+    model: Model,
+    sheet: Sheet,
+    photo: Image.Image,
+    experiment: Experiment,
+    skip: Callable[[str], None] | None,
 ) -> PictureResults:
     picture = model.look(photo, experiment.aspect)
     blank = model.look(_blank(model, photo.size), experiment.aspect) if experiment.blank else None
@@ -102,7 +110,11 @@ def _measure(
         try:
             views = {each: _ask(model, picture, asked, experiment, each) for each in options}
         except LongQuestion as reason:
-            raise PictureError(f"Its question {brief(asked.text)}: {reason}") from None
+            question = f"question {brief(asked.text)}: {reason}"
+            if skip is None:
+                raise PictureError(f"Its {question}") from None
+            skip(f"The picture {_where(sheet)}, {question}")
+            continue
         view = views[experiment.relevance][0]
         trials.append(_Trial(number, UNPRUNED, view.tokens.n, view, None, 0.0))
         kept: dict[str, list[Pick]] = {}
@@ -119,6 +131,8 @@ def _measure(
         if sheet.scene is not None:
             where_of = where.places(model, picture, sheet.scene, asked, experiment.relevance.text)
             places += [Place(sheet.set, sheet.picture, number, *values) for values in where_of]
+    if not trials:
+        return PictureResults(sheet, [], [])
     replies = _answers(model, trials, experiment)
     unpruned = {t.number: s for t, s in zip(trials, replies, strict=True) if t.method == UNPRUNED}
     full = torch.stack([unpruned[t.number].first_logits for t in trials])

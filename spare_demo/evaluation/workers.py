@@ -29,13 +29,13 @@ class Outcome(NamedTuple):
     """What a worker found of one picture: rows and places, or why there are none.
 
     Attributes:
-        skipped: the sentence about a picture that cannot be opened.
+        skipped: the sentences about a picture that cannot be opened, or questions too long.
         error: what ends the run, with the worker's traceback as its note.
     """
 
     rows: list[Row]
     places: list[Place]
-    skipped: str = ""
+    skipped: tuple[str, ...] = ()
     error: Exception | None = None
 
 
@@ -55,11 +55,11 @@ class Worker:
         skipped: list[str] = []
         try:
             for results in run(self._model, [sheet], self._experiment, skip=skipped.append):
-                return Outcome(results.rows, results.places)
+                return Outcome(results.rows, results.places, tuple(skipped))
         except Exception as error:
             error.add_note(traceback.format_exc())
             return Outcome([], [], error=error)
-        return Outcome([], [], skipped=skipped[0])
+        return Outcome([], [], tuple(skipped))
 
     @functools.cached_property
     def _model(self) -> Model:
@@ -109,12 +109,12 @@ def unpack(
         outcome: Outcome = pickle.loads(row["outcome"])
         if outcome.error is not None:
             raise outcome.error
-        if not outcome.skipped:
+        for sentence in outcome.skipped:
+            if skip is None:
+                raise PictureError(sentence)
+            skip(sentence)
+        if outcome.rows:
             yield PictureResults(sheet, outcome.rows, outcome.places)
-        elif skip is None:
-            raise PictureError(outcome.skipped)
-        else:
-            skip(outcome.skipped)
     if awaited:
         raise ValueError(
             f"{len(awaited)} pictures came back from no worker. The same command measures them."

@@ -239,15 +239,25 @@ def broken() -> Image.Image:
     raise PictureError("The file is empty.")
 
 
+LONG = SheetQuestion("Which of these? " * 5000, ("left",))
+
+
 @pytest.mark.parametrize(
-    ("asked", "opened", "reason"),
+    ("asked", "opened", "reason", "numbers"),
     [
-        ((WHAT,), broken, "empty"),
-        ((WHAT, SheetQuestion("Which of these? " * 5000, ("left",))), None, "'Which of .*too long"),
+        ((WHAT,), broken, "empty", None),
+        ((WHAT, LONG, WHICH), None, "'Which of .*too long", {0, 2}),
+        ((LONG,), None, "'Which of .*too long", set()),
     ],
 )
-def test_a_picture_that_cannot_be_used_is_named_and_skipped_only_if_asked(
-    tiny_model: LlavaModel, sheets: list[Sheet], experiment: Experiment, asked, opened, reason
+def test_what_cannot_be_used_is_named_and_skipped_only_if_asked(
+    tiny_model: LlavaModel,
+    sheets: list[Sheet],
+    experiment: Experiment,
+    asked,
+    opened,
+    reason,
+    numbers,
 ) -> None:
     where = "x.png (line 3 of q.jsonl)"
     bad = Sheet("data", "x.png", asked, opened or sheets[0].open, where=where)
@@ -256,8 +266,10 @@ def test_a_picture_that_cannot_be_used_is_named_and_skipped_only_if_asked(
         list(run(tiny_model, [bad, *sheets], experiment))
     told: list[str] = []
     measured = list(run(tiny_model, [bad, *sheets], experiment, skip=told.append))
-    assert [m.sheet for m in measured] == sheets
     assert len(told) == 1 and re.search(named, told[0])
+    if numbers is not None:
+        assert {row.number for row in measured.pop(0).rows} == numbers
+    assert [m.sheet for m in measured] == sheets
 
 
 def test_a_budget_beyond_the_tokens_is_refused(tiny_model: LlavaModel, sheets: list) -> None:

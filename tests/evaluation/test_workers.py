@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from spare_demo.evaluation.experiment import Experiment
 from spare_demo.evaluation.fit import describe, fit
 from spare_demo.evaluation.results import Results, csv_text, load
 from spare_demo.evaluation.run import expected_rows, run
-from spare_demo.evaluation.sheets import Sheet, draw_sheets
+from spare_demo.evaluation.sheets import Sheet, SheetQuestion, draw_sheets
 from spare_demo.evaluation.workers import Worker, load_and_fit, pack, share_of_each, unpack
 from spare_demo.images.load import PictureError, open_picture
 from spare_demo.models import LlavaModel, ModelError
@@ -99,6 +100,21 @@ def test_a_picture_that_cannot_be_opened_is_skipped_or_ends_the_run(
     assert len(sentences) == 1 and "damaged.png (line 7 of own.jsonl)" in sentences[0]
     with pytest.raises(PictureError, match=r"line 7 of own\.jsonl"):
         list(unpack(rows, both, None))
+
+
+def test_a_question_too_long_is_skipped_or_ends_the_run(
+    worker: Worker, sheets: list[Sheet]
+) -> None:
+    long = SheetQuestion("Which of these? " * 5000, ("left",))
+    sheet = replace(sheets[0], questions=(*sheets[0].questions, long))
+    rows = measured(worker, [sheet])
+    sentences: list[str] = []
+    (results,) = unpack(rows, [sheet], sentences.append)
+    (whole,) = unpack(measured(worker, sheets[:1]), sheets[:1], None)
+    assert repr((results.rows, results.places)) == repr((whole.rows, whole.places))
+    assert len(sentences) == 1 and "question 'Which of" in sentences[0]
+    with pytest.raises(PictureError, match="too long"):
+        list(unpack(rows, [sheet], None))
 
 
 def test_what_ends_a_worker_ends_the_run_and_says_where(
