@@ -158,7 +158,8 @@ class Results:
         if (rows, places) == (self.rows, self.places):
             return
         self.rows, self.places = rows, places
-        _replace(self.folder / PLACES, csv_text(self.places, Place))
+        if places:  # else the file would be there for its first line alone
+            _replace(self.folder / PLACES, csv_text(self.places, Place))
         _replace(self.folder / ANSWERS, csv_text(self.rows))
 
     def _read(self, expected: Mapping[Key, int]) -> None:

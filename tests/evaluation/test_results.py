@@ -256,6 +256,14 @@ def test_pictures_are_put_into_the_order_in_which_they_are_asked(tmp_path: Path)
     assert (tmp_path / "two" / "results.csv").stat().st_ino == before  # not written anew
 
 
+def test_pictures_that_are_no_scenes_leave_no_file_of_places(tmp_path: Path) -> None:
+    with Results(tmp_path, SETTINGS, EXPECTED) as results:
+        for picture in ("p2", "p1"):
+            results.add(rows_of(picture))
+        results.sort()
+    assert not (tmp_path / "relevance.csv").exists()
+
+
 def test_a_model_that_is_no_object_is_another_setting(tmp_path: Path) -> None:
     (tmp_path / "settings.json").write_text('{"model": "m"}')
     known = {"model": {"name": "built-in"}}
