@@ -18,7 +18,7 @@ from spare_demo.models import Model
 from spare_demo.pruners import PRUNERS, LayerPlan, Method
 from spare_demo.pruners.base import check_budget
 from spare_demo.pruners.by_hand import PlanByHand, SetByHand
-from spare_demo.pruners.options import Changes, changes_of, read_method, write_method
+from spare_demo.pruners.options import Changes, changes_of, read_method, seeds_of, write_method
 from spare_demo.relevance import GuidanceText, RelevanceOptions
 from spare_demo.settings import check_characters
 from spare_demo.tokens import Positions, Selection
@@ -137,8 +137,8 @@ def choose(
     A name may say how the method is set: "divprune:metric=euclidean".
 
     A name's label is the name; a name given twice gets "spare" and "spare (2)". A method given by
-    name takes `seed` if it draws at random, and `changes` of its settings (`read_options` reads
-    them); one given ready-made keeps its own.
+    name takes `seed` if it draws at random and the name says none, and `changes` of its settings
+    (`read_options` reads them); one given ready-made keeps its own.
 
     Raises ValueError for an unknown name (listing the known ones), a label that is taken, changes
     of a method that is not among the names, no seed, or nothing at all.
@@ -166,7 +166,7 @@ def choose(
     chosen: LabelledMethods = {}
     for name in pruners:
         method = read_method(name, PRUNERS)
-        if method.seeded:
+        if method.seeded and not seeds_of(name):
             method = dataclasses.replace(method, seed=seed)
         method = dataclasses.replace(method, **(changes or {}).get(name, {}))
         turn = sum(other == name for other in pruners[: len(chosen)]) + 1

@@ -23,6 +23,7 @@ from spare_demo.comparison.selections import Curves
 from spare_demo.images.geometry import Grid, MultiGrid
 from spare_demo.models import Answer, View
 from spare_demo.pruners import LayerPlan
+from spare_demo.pruners.options import seeds_of
 from spare_demo.pruners.plan import Stop
 from spare_demo.tokens import Selection
 from spare_demo.tokens.arrays import NOT_STORED, FloatArray
@@ -155,7 +156,9 @@ class Result:
     def titles(self) -> dict[str, str]:
         """What to call each label on a picture: what ran by its title, or a label of one's own."""
         return {
-            label: record.title if label.partition(":")[0] == record.name else label
+            label: ", ".join([record.title, *seeds_of(label)])
+            if label.partition(":")[0] == record.name
+            else label
             for label, record in self.methods.items()
         }
 

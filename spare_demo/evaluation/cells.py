@@ -57,8 +57,8 @@ def title_of(label: str) -> str:
         title = options.title_of(options.read_method(name, PRUNERS), PRUNERS)
     except ValueError:  # a setting that only the version has which measured it
         return label
-    seeds = [part for part in name.partition(":")[2].split(",") if part.startswith("seed=")]
-    return ", ".join([title, *seeds, *([words_of(variant)] if variant else [])])
+    words = [words_of(variant)] if variant else []
+    return ", ".join([title, *options.seeds_of(name), *words])
 
 
 def percent(estimate: Estimate | None, signed: bool = False) -> str:

@@ -77,6 +77,11 @@ def read_method(text: str, methods: Mapping[str, Any]) -> Any:
     return dataclasses.replace(methods[name], **read_options(texts, methods).get(name, {}))
 
 
+def seeds_of(text: str) -> list[str]:
+    """The "seed=…" among the settings of what `read_method` reads."""
+    return [part for part in text.partition(":")[2].split(",") if part.startswith("seed=")]
+
+
 def no_method(name: object, methods: Mapping[str, Any]) -> str:
     """The sentence about a name that is no method's, with the nearest one that is."""
     plain, mark, _ = name.partition("@") if isinstance(name, str) else ("", "", "")

@@ -132,6 +132,10 @@ def test_titles_tell_the_settings(tiny_model: LlavaModel, photo: Image.Image) ->
     changed = "divprune:metric=euclidean"
     first = compare(tiny_model, photo, QUESTION, (changed, "spare"), 5, 1)
     assert first.titles == {changed: "DivPrune (metric=euclidean)", "spare": "SPARE"}
+    draws = compare(tiny_model, photo, "What?", ("random:seed=1", "random:seed=2"), 8)
+    assert list(draws.titles.values()) == ["Random, seed=1", "Random, seed=2"]
+    one, two = (kept.order.tolist() for kept in draws.selections.values())
+    assert one != two
     by_hand = {"mine": PRUNERS["spare"], "set": Selection([1, 2])}
     second = compare(tiny_model, photo, QUESTION, by_hand, 5, 1)
     assert second.titles == {"mine": "mine", "set": "set"}
