@@ -16,6 +16,7 @@ from spare_demo.comparison.request import UNPRUNED
 from spare_demo.comparison.result import Result
 from spare_demo.models import Answer
 from spare_demo.models.loading.catalogue import BUILT_IN
+from spare_demo.pruners.options import seeds_of
 from spare_demo.scenes.asked import Asked
 from spare_demo.table import listed
 from spare_demo.tokens import Selection
@@ -134,11 +135,9 @@ def kept_sentence(
 
 def _names_of(methods: Mapping[str, MethodRecord]) -> dict[str, str]:
     """What to call each label: the method's title, or with its label where two have the same."""
-    titles = [record.title for record in methods.values()]
-    return {
-        label: f"{label} {record.title}" if titles.count(record.title) > 1 else record.title
-        for label, record in methods.items()
-    }
+    titles = {k: ", ".join([record.title, *seeds_of(k)]) for k, record in methods.items()}
+    every = list(titles.values())
+    return {k: f"{k} {title}" if every.count(title) > 1 else title for k, title in titles.items()}
 
 
 def _kept_part(name: str, kept: Selection | None, n: int) -> str:

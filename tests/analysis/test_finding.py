@@ -260,6 +260,10 @@ def test_what_is_kept_of_sets_of_other_sizes_merged_rows_and_layers() -> None:
         "SPARE keeps 4 of 16 tokens; FastV chooses inside the language model."
     )
     assert kept_sentence({}, {}, N) == ""
+    draws = {f"random:seed={seed}": MethodRecord("random", "Random") for seed in (1, 2)}
+    assert kept_sentence(draws, dict.fromkeys(draws, A), N).startswith(
+        "Random, seed=1 and Random, seed=2 keep"
+    )
 
 
 def test_one_method_twice_asks_for_another_and_one_with_other_settings_is_told_apart() -> None:
