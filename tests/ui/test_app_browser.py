@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 import threading
 import time
@@ -12,9 +11,9 @@ from typing import Any
 
 import browsing
 from pages import serving
-from programs import Start
 
 from spare_demo.pruners import PRUNERS
+from spare_demo.settings import Settings
 
 Visitor, expect = browsing.Visitor, browsing.expect
 
@@ -263,7 +262,7 @@ def endless(view: object, selections: dict[str, object], *_: object) -> Iterator
     """Answers that no visitor would wait for."""
     for turn in range(2000):
         yield dict.fromkeys(selections, f"word{turn} ")
-        time.sleep(0.02)
+        time.sleep(0.2)  # each word is another drawing of the page
 
 
 def test_who_waits_is_told_the_place_and_stop_keeps_the_words(visitor, served, monkeypatch) -> None:
@@ -431,22 +430,21 @@ def test_who_loads_the_page_anew_in_a_run_reads_of_no_lost_connection(open_windo
 
 
 def test_a_server_that_was_started_anew_is_asked_with_the_same_input(
-    open_window, start: Start, wide_picture: Path, served
+    open_window, tiny_model, unused_port: int, wide_picture: Path
 ) -> None:
-    first = start()
-    first.wait_until_served()
-    visitor = open_window(first.url)
-    visitor.upload(wide_picture)
-    visitor.find("#question textarea").fill("What is green?")
-    # Until the click no server answers Gradio, which asks by itself and would load the page anew.
-    visitor.page.evaluate(
-        """window.realFetch = window.fetch;
-        window.fetch = (address, ...more) => String(address).endsWith('/app_id')
-          ? Promise.reject(new TypeError('No server.')) : realFetch(address, ...more); 0"""
-    )
-    first.process.kill()
-    first.process.wait()
-    with serving(served.model, dataclasses.replace(served.settings, port=first.port)):
+    settings = Settings(device="cpu", port=unused_port, max_new_tokens=2)
+    with serving(tiny_model, settings) as first:
+        visitor = open_window(first.url)
+        visitor.upload(wide_picture)
+        visitor.find("#question textarea").fill("What is green?")
+        # Until the click no server answers Gradio, which asks by itself and would load the page
+        # anew.
+        visitor.page.evaluate(
+            """window.realFetch = window.fetch;
+            window.fetch = (address, ...more) => String(address).endsWith('/app_id')
+              ? Promise.reject(new TypeError('No server.')) : realFetch(address, ...more); 0"""
+        )
+    with serving(tiny_model, settings):
         visitor.page.evaluate(
             "window.fetch = window.realFetch; document.querySelector('#ask').click()"
         )
