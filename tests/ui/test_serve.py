@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -20,6 +21,14 @@ class Loop:
 
     def __init__(self) -> None:
         self.itself = self
+
+
+@pytest.fixture(autouse=True)
+def libraries_set_aside_again() -> Iterator[None]:
+    """As tests/conftest.py does: the end of a page looks through all that exists."""
+    yield
+    gc.collect()
+    gc.freeze()
 
 
 def test_what_exists_before_the_page_is_collected_only_after_it() -> None:
