@@ -93,7 +93,8 @@ def test_a_run_fills_in_and_a_case_opens_with_one_click(
     assert lab.evaluate("window.scrollY") == 0
 
 
-def test_stop_keeps_what_was_found(lab) -> None:
+def test_stop_keeps_what_was_found(lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measuring, "is_right", right_in_a_while)  # each scene is drawn anew
     start(lab, 150)
     expect(lab.locator("#lab-progress")).to_contain_text(re.compile(r"[1-9]\d* of 150 scenes"))
     expect(lab.locator("#lab-curve .js-plotly-plot .main-svg").first).to_be_visible()

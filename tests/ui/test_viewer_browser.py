@@ -293,14 +293,14 @@ def test_words_change_ten_times_a_second_and_end_with_the_last_budget(reader) ->
     assert 1 < len(said["said"]) <= 10 * said["seconds"] + 3
 
 
-def test_asking_for_a_methods_picture_leaves_the_own_set(visitor) -> None:
-    visitor.layer("own")
-    expect(visitor.find("#edit [data-start=a]")).to_be_visible()
-    visitor.choose("pane", "1")
-    assert visitor.page.evaluate("[SPARE.state.layer, SPARE.state.pane]") == ["kept", 1]
-    expect(visitor.find("#edit [data-start=a]")).to_be_hidden()
-    visitor.choose("layer", "own")
-    assert visitor.page.evaluate("[SPARE.state.layer, SPARE.state.pane]") == ["own", None]
+def test_asking_for_a_methods_picture_leaves_the_own_set(reader) -> None:
+    reader.layer("own")
+    expect(reader.find("#edit [data-start=a]")).to_be_visible()
+    reader.choose("pane", "1")
+    assert reader.page.evaluate("[SPARE.state.layer, SPARE.state.pane]") == ["kept", 1]
+    expect(reader.find("#edit [data-start=a]")).to_be_hidden()
+    reader.choose("layer", "own")
+    assert reader.page.evaluate("[SPARE.state.layer, SPARE.state.pane]") == ["own", None]
 
 
 def test_an_own_set_is_drawn_asked_undone_and_taken_back(visitor, opened: Visit) -> None:
@@ -370,43 +370,43 @@ def test_a_set_is_drawn_and_asked_with_in_one_place_on_every_screen(visitor) -> 
         visitor.choose("pane", "")
 
 
-def test_a_set_begins_with_a_class_of_difference_rectangle_or_list(visitor, opened: Visit) -> None:
+def test_a_set_begins_with_a_class_of_difference_rectangle_or_list(reader, opened: Visit) -> None:
     chosen = opened.exploration.selections(64)
     a, b = (set(chosen[slot].order.tolist()) for slot in "AB")
-    count = visitor.find(".edit .count")
-    visitor.layer("own")
+    count = reader.find(".edit .count")
+    reader.layer("own")
     for kind, size in (("only-a", len(a - b)), ("both", len(a & b)), ("neither", 576 - len(a | b))):
-        visitor.find(f"[data-start={kind}]").click()
+        reader.find(f"[data-start={kind}]").click()
         expect(count).to_have_text(re.compile(rf"^{size} token"))
-    visitor.find("[data-start=none]").click()
-    visitor.find("input[value=rectangle]").check(force=True)
-    visitor.point(0)
-    visitor.page.mouse.down()
-    visitor.point(24 * 2 + 3)
-    visitor.page.mouse.up()
+    reader.find("[data-start=none]").click()
+    reader.find("input[value=rectangle]").check(force=True)
+    reader.point(0)
+    reader.page.mouse.down()
+    reader.point(24 * 2 + 3)
+    reader.page.mouse.up()
     expect(count).to_have_text("12 tokens of 576 kept")
 
     # An empty set asks for a token, and a bad list says what is wrong.
-    visitor.find("[data-start=none]").click()
-    visitor.find(".again").click()
-    message = visitor.find(".edit .message")
+    reader.find("[data-start=none]").click()
+    reader.find(".again").click()
+    message = reader.find(".edit .message")
     expect(message).to_contain_text("Keep at least one visual token")
     for words, sentence in (
         ("3, x", "whole numbers"), ("", "whole numbers"), ("[3, 576]", "numbered 0 to 575"),
     ):  # fmt: skip
-        visitor.find(".list").fill(words)
-        visitor.find(".take").click()
+        reader.find(".list").fill(words)
+        reader.find(".take").click()
         expect(message).to_contain_text(sentence)
     expect(count).to_have_text("0 tokens of 576 kept")
-    visitor.find(".list").fill("3, 17 240,")
-    visitor.find(".take").click()
+    reader.find(".list").fill("3, 17 240,")
+    reader.find(".take").click()
     expect(count).to_have_text("3 tokens of 576 kept")
     expect(message).to_have_count(0)
     lists = {"selections": {"spare": {"order": [5, 6]}, "cdpruner": {"order": [7]}}}
     file = {"name": "result.json", "mimeType": "application/json"}
-    visitor.find("#edit .file").set_input_files(file | {"buffer": json.dumps(lists).encode()})
+    reader.find("#edit .file").set_input_files(file | {"buffer": json.dumps(lists).encode()})
     expect(count).to_have_text("2 tokens of 576 kept")
-    expect(visitor.find("#edit .message-place")).to_contain_text("“spare”, the first, was taken")
+    expect(reader.find("#edit .message-place")).to_contain_text("“spare”, the first, was taken")
 
 
 def test_what_is_sent_beside_the_picture_is_small(opened: Visit) -> None:
