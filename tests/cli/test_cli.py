@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import io
 import json
 import os
@@ -19,6 +20,7 @@ import torch
 from PIL import Image
 
 from spare_demo.analysis.leave_one_out import leave_one_out
+from spare_demo.cli import methods
 from spare_demo.cli.main import main
 from spare_demo.cli.methods_table import markdown
 from spare_demo.models import LlavaModel, ModelError, catalogue, load_model
@@ -628,6 +630,17 @@ def test_an_output_without_such_letters_or_none_at_all_ends_nothing(
     assert main(["models"]) == 0
     if output is not None:
         assert output.buffer.getvalue() == b"W\\xf6rd\n"  # type: ignore[attr-defined]
+
+
+def test_no_garbage_is_looked_for_while_a_command_is_imported(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    at_work: list[bool] = []
+    monkeypatch.setattr(
+        "spare_demo.cli.main.import_module", lambda _: at_work.append(gc.isenabled()) or methods
+    )
+    assert main(["methods"]) == 0
+    assert at_work == [False] and gc.isenabled()
 
 
 @pytest.mark.usefixtures("stubborn_import")
