@@ -91,8 +91,12 @@ def test_every_tool_answers_in_json(page: Page, photo_file: str) -> None:
         ("relevance", given | {"words": True}),
         ("answer", given | {"tokens": "[3, 1]"}),
         ("answer", given | {"tokens": [3, 1]}),
+        ("select", given | {"method": None, "budget": 5, "seed": None, "guidance_text": None}),
     )
-    compared, relevant, answered, listed = (json.loads(result.content[0].text) for result in told)
+    compared, relevant, answered, listed, chosen = (
+        json.loads(result.content[0].text) for result in told
+    )
+    assert len(chosen["order"]) == 5  # as if these had been left out
     assert set(compared["answers"]) == {"unpruned", "spare", "cdpruner"}
     assert compared["settings"]["budget"] == 4
     assert len(relevant["cosine"]) == 16 and relevant["words"]
@@ -138,7 +142,7 @@ HOSTILE_WITH_PICTURE: dict[str, tuple[str, dict[str, Any]]] = {
     "deep picks": ("answer", {"question": "Red?", "tokens": "[" * 50_000}),
     "a method that is an object": ("select", {"method": {"a": 1}, "budget": 5}),
     "a budget that is a list": ("select", {"budget": [5]}),
-    "no budget": ("select", {"budget": None}),
+    "no budget": ("select", {"budget": ""}),
     "no question": ("relevance", {"question": None}),
     "a question that is a list": ("answer", {"question": ["Red?"]}),
     "a deep question": ("answer", {"question": json.loads("[" * 90 + "]" * 90)}),

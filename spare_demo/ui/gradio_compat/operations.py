@@ -112,6 +112,7 @@ def adapt_mcp_server(demo: gr.Blocks) -> None:
         """The operations refuse in better words, which hold less of what was sent."""
 
     def prepare_or_refuse(name: str, given: dict[str, Any]) -> Any:
+        given = {key: value for key, value in given.items() if value is not None}  # left out
         if name not in inputs or not {"image"} <= given.keys() <= set(inputs[name]):
             raise ValueError(call_sentence(inputs, name))
         return prepare(name, given)
