@@ -116,15 +116,17 @@ class Api:
             boxes (x0, y0, x1, y1 per patch in photo pixels) and notes.
         """
         with self._turn("select") as line:
-            view = self._view(line, image, question, guidance_text)
-            k = read_budget(budget, view.tokens.n)
-            exploration = explore(view, choose((method,), read_seed(seed)), k)
-            ran = exploration.methods[method]  # in its text-free form where there is no question
-            if ran.inside:
+            read_budget(budget, self.model.most_tokens)  # what can be refused, before the picture
+            methods = choose((method,), read_seed(seed))
+            if methods[method].inside:
                 raise ValueError(
-                    f"{ran.title} has no single token set: it chooses inside the "
+                    f"{methods[method].title} has no single token set: it chooses inside the "
                     "language model, layer by layer. Ask /compare, which tells what they kept."
                 )
+            view = self._view(line, image, question, guidance_text)
+            k = read_budget(budget, view.tokens.n)
+            exploration = explore(view, methods, k)
+            ran = exploration.methods[method]  # in its text-free form where there is no question
             selection, weight = exploration.selections(k)[method], exploration.weights[method]
             return {
                 "method": ran.name,
@@ -196,10 +198,9 @@ class Api:
         """
         with self._turn("answer") as line:
             places = self._positions(positions)
+            picks = read_pick_list(tokens, "mine") if (tokens or "").strip() else None
             view, longest = self._view(line, image, question), self.settings.max_new_tokens
-            picks = None
-            if (tokens or "").strip():
-                picks = read_pick_list(tokens, "mine")
+            if picks is not None:
                 picks.check(view.tokens.n)
             answer = self.model.answer(view, picks, longest, places)
             answers = {UNPRUNED if picks is None else "mine": answer}

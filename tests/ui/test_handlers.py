@@ -182,6 +182,28 @@ def test_programs_may_ask_without_a_question(handlers, photo_file) -> None:
     assert "Without a question" in str(result)
 
 
+@pytest.mark.parametrize(
+    ("operation", "wrong"),
+    [
+        ("compare", {"method_a": "spar"}),
+        ("compare", {"budget": "all"}),
+        ("select", {"method": "spar"}),
+        ("select", {"method": "fastv"}),
+        ("select", {"budget": "all"}),
+        ("select", {"seed": -1}),
+        ("answer", {"tokens": "3, 17"}),
+        ("answer", {"positions": "dense"}),
+    ],
+)
+def test_what_no_picture_can_mend_is_refused_before_it_is_looked_at(
+    handlers, passes, photo_file, operation: str, wrong: dict
+) -> None:
+    api = Api(handlers.model, handlers.settings)
+    with pytest.raises(gr.Error):
+        getattr(api, operation)(photo_file, QUESTION, **wrong)
+    assert passes == []
+
+
 def test_answers_keep_the_picture_and_question_that_were_asked(handlers, photo_file) -> None:
     shown = merged(ask(handlers, photo_file))
     name = f'data-picture="{Path(photo_file).parent.name}"'
