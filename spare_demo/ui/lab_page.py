@@ -49,8 +49,8 @@ def lay_out_lab(lab: Lab) -> SimpleNamespace:
     gr.HTML(_INTRO, elem_classes="lab-intro")
     with gr.Row(elem_id="lab"):
         with gr.Column(scale=3, min_width=280, elem_id="lab-plan"):
-            parts.methods = gr.CheckboxGroup(
-                names, value=chosen, label="Methods", elem_id="lab-methods"
+            parts.methods = gr.Dropdown(
+                names, value=chosen, label="Methods", multiselect=True, elem_id="lab-methods"
             )
             parts.budgets = gr.CheckboxGroup(
                 budgets, value=budgets, label="Visual tokens kept", elem_id="lab-budgets"

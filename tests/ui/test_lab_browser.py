@@ -23,7 +23,7 @@ def lab(visitor) -> Any:
     page = visitor.page
     page.get_by_role("tab", name="Lab").click()
     for label in ("Random", "Uniform grid"):
-        page.locator("#lab-methods").get_by_label(label, exact=True).uncheck()
+        page.locator("#lab-methods").get_by_role("button", name=f"Remove {label}").press("Enter")
     for k in (16, 32, 128, 192):
         page.locator("#lab-budgets").get_by_label(str(k), exact=True).uncheck()
     return page

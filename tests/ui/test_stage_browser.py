@@ -315,7 +315,7 @@ def test_targets_are_large_wherever_fingers_are_used(phone, width: int, height: 
     phone.page.evaluate(merging)
     assert small == [] and phone.wide() == (width, width)
     phone.page.get_by_role("tab", name="Lab").click()
-    expect(phone.find("#lab-methods label").first).to_be_visible()
+    expect(phone.find("#lab-methods .token").first).to_be_visible()
     small = small_targets(phone)
     phone.page.get_by_role("tab", name="Compare").click()
     assert small == []
@@ -326,7 +326,7 @@ def small_targets(visitor: Visitor) -> list[str]:
     """What a finger hits badly."""
     return visitor.find(  # type: ignore[no-any-return]
         ":is(main :is(button, summary, [type=number], label:has([type=radio], [type=checkbox])),"
-        " #budget input, [role=option]):visible"
+        " .token-remove, #budget input, [role=option]):visible"
     ).evaluate_all(
         """all => all.filter(part => {
             const {width, height} = part.getBoundingClientRect();

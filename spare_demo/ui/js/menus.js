@@ -17,7 +17,14 @@
   function passOver() {
     for (const list of document.querySelectorAll('[role=listbox]:not([tabindex])')) list.tabIndex = -1;
   }
-  new MutationObserver(() => { disable(); passOver(); }).observe(document, {childList: true, subtree: true,
+  // What the cross of a chosen entry says: Gradio gives it the entry's number.
+  function nameCrosses() {
+    for (const cross of document.querySelectorAll('.token > [role=button]')) {
+      const words = `Remove ${cross.previousElementSibling.textContent.trim()}`;
+      if (cross.title !== words) cross.title = words;
+    }
+  }
+  new MutationObserver(() => { disable(); passOver(); nameCrosses(); }).observe(document, {childList: true, subtree: true,
     attributeFilter: ['aria-label']});
 
   const refuse = (event) => {
