@@ -85,6 +85,9 @@ def test_axe_finds_nothing_serious_in_what_is_folded_away(reader) -> None:
         reader.unfold(name)
     faults = grave(reader.page)
     reader.page.evaluate(merging)
+    reader.page.get_by_role("tab", name="Lab").click()
+    faults += grave(reader.page, "#lab")
+    reader.page.get_by_role("tab", name="Compare").click()
     assert faults == []
 
 
