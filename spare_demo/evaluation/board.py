@@ -171,10 +171,9 @@ def _how_measured(folder: Folder, label: str) -> tuple[Any, Any]:
 
 
 def _set_board(name: str, folders: Sequence[Folder], baseline: str) -> SetBoard:
-    models = _answers(name, folders)
-    columns = [answers for columns in models.values() for answers in columns.values()]
-    known = dict.fromkeys(question for answers in columns for question in answers)
-    common = [question for question in known if all(question in answers for answers in columns)]
+    models, asked = _answers(name, folders)
+    known = dict.fromkeys(question for questions in asked for question in questions)
+    common = [question for question in known if all(question in questions for questions in asked)]
     if not common:
         raise ValueError(
             f"The folders have no question of the set {name} in common, so that nothing can be "
@@ -201,12 +200,16 @@ def _set_board(name: str, folders: Sequence[Folder], baseline: str) -> SetBoard:
     return SetBoard(name, len(common), len(known) - len(common), summaries, comparisons)
 
 
-def _answers(name: str, folders: Sequence[Folder]) -> dict[str, Answers]:
-    """The answers of a set by model, each column from the first folder that has it.
+def _answers(
+    name: str, folders: Sequence[Folder]
+) -> tuple[dict[str, Answers], list[dict[Question, None]]]:
+    """The answers of a set by model, each column from the first folder that has it; and the
+    questions of every column of every folder.
 
     Raises ValueError where a later folder differs in the answers of a method.
     """
     models: dict[str, Answers] = {}
+    asked: dict[tuple[Path, Column], dict[Question, None]] = {}
     origin: dict[tuple[str, str, int | str], Folder] = {}
     for folder in folders:
         alike: Counter[tuple[Any, ...]] = Counter()
@@ -218,6 +221,7 @@ def _answers(name: str, folders: Sequence[Folder]) -> dict[str, Answers]:
             text = row.picture, row.question, row.truth
             question = (*text, alike[column, text])
             alike[column, text] += 1
+            asked.setdefault((folder.path, column), {})[question] = None
             first = origin.setdefault((folder.model, *column), folder)
             if first is folder:
                 models.setdefault(folder.model, {}).setdefault(column, {})[question] = row
@@ -229,7 +233,7 @@ def _answers(name: str, folders: Sequence[Folder]) -> dict[str, Answers]:
                     f"{words(row.budget)} for {folder.model} on {name}, with different answers. "
                     "Leave one of them out."
                 )
-    return models
+    return models, list(asked.values())
 
 
 def _compare(

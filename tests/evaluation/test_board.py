@@ -171,6 +171,15 @@ def test_a_method_in_two_folders_with_the_same_answers_is_one(write: Write) -> N
     assert (both.summaries, both.left_out) == (alone.summaries, 20)
 
 
+def test_a_method_in_two_folders_is_compared_on_the_questions_of_both(write: Write) -> None:
+    first = write("a", rows_of(("spare",), range(25)))
+    second = write("b", rows_of(("spare",), range(5, 30)))
+    (found,) = board_of(first, second).sets
+    assert (found.questions, found.left_out) == (40, 20)
+    with pytest.raises(ValueError, match="no question of the set data in common"):
+        board_of(first, write("c", rows_of(("spare",), range(100, 130))))
+
+
 def test_a_question_is_known_by_its_words_and_not_by_its_place(write: Write) -> None:
     rows = rows_of(("spare",), range(25))
     moved = [
