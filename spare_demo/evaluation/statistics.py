@@ -187,7 +187,8 @@ def sign_flip_test(differences: Sequence[int]) -> float:
         chances = np.convolve(chances, of_size)
     whole = len(chances) - 1
     far = np.abs(2 * np.arange(whole + 1) - whole) >= abs(sum(differences))
-    return min(1.0, float(chances[far].sum()))
+    # Without the rounding of the logarithms 1/32 is itself, and printed alike wherever it comes.
+    return min(1.0, float(f"{chances[far].sum():.12g}"))
 
 
 def _fair_binomial(n: int) -> Floats:
