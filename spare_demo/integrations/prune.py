@@ -152,7 +152,8 @@ def prune(
 def _family_of_model(model: Any) -> type[Model]:
     """The family that reads a stock model.
 
-    Raises ValueError, with a sentence to show, for one of another class or in training mode.
+    Raises ValueError, with a sentence to show, for one of another class, in training mode or
+    without a vision tower in memory.
     """
     family = FAMILIES.get(getattr(getattr(model, "config", None), "model_type", ""))
     if family is None or family.hf_class not in {base.__name__ for base in type(model).__mro__}:
@@ -160,6 +161,11 @@ def _family_of_model(model: Any) -> type[Model]:
             f"A model of the class {type(model).__name__} cannot be pruned. Pass one of these "
             f"classes of transformers: {supported_classes()}. If torch.compile or PEFT wrapped it, "
             "pass the model inside."
+        )
+    if model.device.type == "meta":
+        raise ValueError(
+            "The vision tower's weights are on no device: a device map has offloaded them. Load "
+            "the model with a device map that keeps the tower on a device."
         )
     if model.training:
         raise ValueError("The model is in training mode. Call model.eval() first.")

@@ -424,6 +424,10 @@ def test_other_classes_and_training_are_refused(
             prune(model, stock.processor, inputs, budget=3)
     with pytest.raises(ValueError, match=r"OptimizedModule .* pass the model inside\."):
         prune(torch.compile(stock.model), stock.processor, inputs, budget=3)
+    with torch.device("meta"):
+        offloaded = type(stock.model)(stock.model.config).eval()
+    with pytest.raises(ValueError, match="keeps the tower on a device"):
+        prune(offloaded, stock.processor, inputs, budget=3)
     monkeypatch.setattr(stock.model, "training", True)
     with pytest.raises(ValueError, match=r"model\.eval"):
         stock.prune(inputs, budget=3)
