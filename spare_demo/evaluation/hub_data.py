@@ -59,8 +59,10 @@ def read_dataset(
     if not name or not split:
         raise ValueError(f"--data {source} names no split. Give it as {PREFIX}OWNER/NAME:SPLIT.")
     rows = _open(name, config, split, fields)
+    # Of a ClassLabel a row holds the number of the label, which is no answer.
+    labels = {k: f for k, f in (rows.features or {}).items() if hasattr(f, "int2str")}
     entries = (
-        (f"row {number} of {name}", functools.partial(_read_row, row, name, fields))
+        (f"row {number} of {name}", functools.partial(_read_row, row, name, fields, labels))
         for number, row in enumerate(_guarded(rows, name), start=1)
     )
     sheets = group_by_picture(itertools.islice(entries, most), skip)
@@ -112,8 +114,11 @@ def _unreadable(name: str, error: Exception) -> str:
     return f"The dataset {name} cannot be read: {lines[0].rstrip('.')}.{advice}"
 
 
-def _read_row(row: Mapping[str, Any], name: str, fields: Fields) -> Sheet:
-    question = read_question(row, fields)
+def _read_row(
+    row: Mapping[str, Any], name: str, fields: Fields, labels: Mapping[str, Any]
+) -> Sheet:
+    texts = {k: label.int2str(row[k]) for k, label in labels.items() if row[k] is not None}
+    question = read_question({**row, **texts}, fields)
     file = _picture_file(row[fields.picture], name, fields.picture)
     return own_sheet(file_digest(file)[:16], file, question)
 

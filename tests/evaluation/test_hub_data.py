@@ -95,6 +95,23 @@ def test_no_more_rows_are_read_than_asked_for(folder: Path) -> None:
 
 
 @needs_datasets
+def test_the_answer_of_a_class_label_is_its_name(tmp_path: Path) -> None:
+    import datasets
+
+    rows = {"image": [png("red")] * 3, "question": ["Red?", "Blue?", "?"], "answer": [1, 0, None]}
+    features = datasets.Features(
+        image=datasets.Value("binary"),
+        question=datasets.Value("string"),
+        answer=datasets.ClassLabel(names=["no", "yes"]),
+    )
+    datasets.Dataset.from_dict(rows, features).to_parquet(tmp_path / "test.parquet")
+    bad: list[BadLine] = []
+    (sheet,) = read_dataset(f"hf:{tmp_path}:test", None, Fields(), None, bad.append)
+    assert [q.answers for q in sheet.questions] == [("yes",), ("no",)]
+    assert len(bad) == 1
+
+
+@needs_datasets
 @pytest.mark.parametrize(
     ("source", "fields", "says"),
     [
