@@ -25,13 +25,12 @@ def is_right(prediction: str, asked: SheetQuestion) -> bool:
     if not asked.choices:
         return prediction_text in right
     choices = [_plain(choice) for choice in asked.choices]
-    if prediction_text in choices:
-        return prediction_text in right
     letter = _LETTER.fullmatch(prediction.strip())
-    if letter is None:
-        return False
-    place = LETTERS.index(letter[1].upper())
-    return place < len(choices) and choices[place] in right
+    place = LETTERS.index(letter[1].upper()) if letter else len(choices)
+    # The letter was asked for, so "A" is the first choice also where another one's text is "A".
+    if place < len(choices) and (len(prediction_text) == 1 or prediction_text not in choices):
+        return choices[place] in right
+    return prediction_text in right
 
 
 def grade(prediction: str, truth: str) -> bool | None:

@@ -63,6 +63,18 @@ def test_a_choice_is_named_by_letter_or_text(said: str, right: bool) -> None:
 
 
 @pytest.mark.parametrize(
+    ("said", "right"),
+    [("A", True), ("(A)", True), ("a.", True), ("B", False), ("C: a drive", True), ("X", False)],
+)
+def test_a_letter_is_its_choice_where_another_ones_text_is_that_letter(
+    said: str, right: bool
+) -> None:
+    """Of a figure with lettered parts the choices are letters, in any order."""
+    lettered = SheetQuestion("Which part?", ("B", "C: a drive"), ("B", "A", "X", "C: a drive"))
+    assert is_right(said, lettered) == right
+
+
+@pytest.mark.parametrize(
     ("said", "truth", "right"),
     [
         ("Purple.", "purple", True),
