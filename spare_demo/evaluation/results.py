@@ -188,12 +188,7 @@ def has_results(folder: Path, settings: Mapping[str, Any], partly: bool = False)
         if (folder / ANSWERS).exists():
             raise ValueError(f"{folder} has a {ANSWERS} but no {SETTINGS}. Choose another folder.")
         return False
-    try:
-        there = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError:
-        there = None
-    if not isinstance(there, dict):
-        raise ValueError(f"{SETTINGS} in {folder} is damaged. Choose another folder.")
+    there = _read_settings(file)
     if {"format", "model"} <= there.keys() and not (folder / ANSWERS).exists():
         return False  # of a run that was refused, or cut off, before its first picture was done
     here = json.loads(json.dumps({"format": FORMAT, **settings}))  # which knows no tuples
@@ -213,22 +208,28 @@ def has_results(folder: Path, settings: Mapping[str, Any], partly: bool = False)
 def load(folder: Path) -> tuple[dict[str, Any], list[Row], list[Place]]:
     """Settings and results of a folder, as they are.
 
-    Raises ValueError, with a sentence to show, if it has none, is of another format or was changed
-    by another program.
+    Raises ValueError, with a sentence to show, if it has none, is damaged or of another format, or
+    was changed by another program.
     """
-    try:
-        settings = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        settings = None
-    if not isinstance(settings, dict):
+    if not (folder / SETTINGS).is_file():
         raise ValueError(f"{folder} holds no results. Run evaluate into it first.")
-    settings = _complete(settings)
+    settings = _complete(_read_settings(folder / SETTINGS))
     if settings["format"] != FORMAT:
         raise ValueError(
             f"{folder} has format {settings['format']}; this version reads format {FORMAT}. Use "
             "the version that wrote it, or measure again into another folder."
         )
     return settings, _load(folder / ANSWERS, Row)[0], _load(folder / PLACES, Place)[0]
+
+
+def _read_settings(file: Path) -> dict[str, Any]:
+    try:
+        settings = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError:
+        settings = None
+    if not isinstance(settings, dict):
+        raise ValueError(f"{SETTINGS} in {file.parent} is damaged. Choose another folder.")
+    return settings
 
 
 def csv_text(records: Iterable[Row] | Iterable[Place], kind: type[Row] | type[Place] = Row) -> str:

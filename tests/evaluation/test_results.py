@@ -194,7 +194,7 @@ def test_a_folder_says_its_format_and_one_without_is_the_first(tmp_path: Path) -
         with pytest.raises(ValueError, match=r"other settings \(format\)"):
             Results(tmp_path, SETTINGS, EXPECTED)
     file.write_text("[]")
-    with pytest.raises(ValueError, match="holds no results"):
+    with pytest.raises(ValueError, match="is damaged"):
         load(tmp_path)
 
 
