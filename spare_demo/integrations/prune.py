@@ -114,6 +114,10 @@ def prune(
         check_any_budget(budget)
     prompts, pictures = _read_inputs(family, model, processor, inputs)
     questions = _questions(question, len(prompts))
+    if pruner.needs_text and pruner.text_free is None and not all(questions):
+        raise ValueError(
+            f"{pruner.title} needs a question. Pass question=…, or choose another method."
+        )
     name = type(model).__name__
     sizes = [picture.grid.n for picture in pictures]
     budgets = sizes if pruner.by_hand else [read_budget(budget, n) for n in sizes]
@@ -129,8 +133,10 @@ def prune(
         _prune_one(encoder, ids, picture, asked, pruner, k, relevance, option)
         for ids, picture, asked, k in zip(prompts, pictures, questions, budgets, strict=True)
     ]
-    lack = encoder.reason_against(pruner, guidance_text) or "it needs a question"
+    # Without any question no text side was read, which is no lack of the model's.
+    reason = encoder.reason_against(pruner, guidance_text) if any(questions) else None
     for ran in sorted({ran for *_, ran in pruned} - {pruner.name}):
+        lack = reason or "it needs a question"
         _log.warning("%s ran in the place of %s: %s.", ran, pruner.name, lack)
     embeds = [each for each, *_ in pruned]
     tensors: dict[str, Any] = {

@@ -300,7 +300,10 @@ def test_without_a_question_the_text_free_form_runs_and_is_named(
     inputs = llava.inputs([noise((90, 60)), noise((60, 90))], ["Which word?"] * 2)
     found = llava.prune(inputs, budget=4, question=["Which word?", ""])
     assert found.methods == ["spare", "spare-reconstruction"]
-    assert "spare-reconstruction ran" in caplog.text
+    assert "spare-reconstruction ran in the place of spare: it needs a question." in caplog.text
+    caplog.clear()
+    assert llava.prune(inputs, budget=4).methods == ["spare-reconstruction"] * 2
+    assert "spare-reconstruction ran in the place of spare: it needs a question." in caplog.text
     plain = llava.prune(inputs, method="spare-reconstruction", budget=4)
     assert found.selections[1].order.tolist() == plain.selections[1].order.tolist()
 
@@ -376,6 +379,7 @@ def test_inputs_that_do_not_fit_are_refused_with_a_sentence(stock: Stock) -> Non
         (good, {"method": "vscan:size_bias=log"}, r"no input for a bias.*model\.answer"),
         (good, {"positions": "packed"}, r"cannot give kept tokens 'packed' positions\."),
         (good, {"question": ["a", "b"]}, "number of questions, 2, is not that of the prompts, 1"),
+        (good, {"method": "trim"}, "TRIM needs a question"),
         (good, {"question": 5}, "question must be text.*None for none"),
         (good, {"question": "Which\ud800"}, "The question has a character that is none"),
         (good, {"positions": ["compact"]}, r"cannot give kept tokens \['compact'\] positions\."),
