@@ -56,4 +56,4 @@ def test_the_notebook_prunes_looks_adds_a_method_and_measures_it(
     settings, rows, _ = load(names["folder"])
     assert list(settings["methods"]) == ["longest", "spare", "random"]
     assert len(rows) == 120 * (1 + 3)
-    assert "differences from Random" in out and "Longest tokens" in names["page"].read_text()
+    assert "differences from Random" in out and "Longest features" in names["page"].read_text()
