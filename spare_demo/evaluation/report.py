@@ -144,12 +144,14 @@ def _best(summary: Summary, k: Budget) -> str:
     if not behind:
         return sentence
     if not near:
-        return f"{sentence} Each of the other {len(behind)} is behind it, paired."
+        all_others = "The other one" if len(behind) == 1 else f"Each of the other {len(behind)}"
+        return f"{sentence} {all_others} is behind it, paired."
     nearest = sorted(near, key=lambda m: -near[m].value)[:_NEAREST]
     parts = [f"{title_of(m)} {percent(near[m], signed=True)}" for m in nearest]
     many = ", the nearest" if len(near) > len(nearest) else ""
+    who = "the other one" if len(behind) == 1 else f"{len(near)} of the other {len(behind)}"
     return (
-        f"{sentence} Paired, {len(near)} of the other {len(behind)} cannot be told from it{many}, "
+        f"{sentence} Paired, {who} cannot be told from it{many}, "
         f"minus it in points: {'; '.join(parts)}."
     )
 

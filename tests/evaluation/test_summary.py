@@ -214,7 +214,7 @@ def test_the_best_is_compared_by_paired_differences() -> None:
     assert "7 of the other 7 cannot be told from it, the nearest, minus it" in crowd
     assert "c4 +0.0" in crowd and "c5" not in crowd
     alone = summarise([*best, *worse, rows[0]])["held-out"]
-    assert "Each of the other 1 is behind it" in " ".join(report.findings(alone, 64))
+    assert "The other one is behind it" in " ".join(report.findings(alone, 64))
 
 
 def test_reconstruction_and_diversity_are_compared_on_every_measure() -> None:
