@@ -55,5 +55,6 @@ class TopRelevance(ViewPruner):
 
     def _pick(self, tokens: VisualTokens, view: Tensor, share: int) -> tuple[Tensor, Tensor]:
         score = self.weight(tokens).cpu()[view]
-        place = largest(score, share)
+        # A product with one text piece rounds equal rows differently, by their place.
+        place = largest(score.round(decimals=12), share)
         return place, score[place]

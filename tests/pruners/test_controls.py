@@ -32,6 +32,15 @@ def test_lowest_and_highest_relevance_by_hand() -> None:
     assert TopRelevance().weight(TOKENS).tolist() == pytest.approx([-0.5, 0.5, -0.7, -0.5])
 
 
+@pytest.mark.parametrize(("guidance", "seed"), [("anti", 1), ("normal", 2)])
+@pytest.mark.parametrize("n", range(4, 9))
+def test_equal_tokens_are_a_tie_to_the_lower_index(n: int, guidance: str, seed: int) -> None:
+    g = torch.Generator().manual_seed(seed)
+    image, text = torch.randn(1, 8, generator=g).repeat(n, 1), torch.randn(1, 8, generator=g)
+    order = TopRelevance(guidance).select(VisualTokens(image, image, text), n).order
+    assert order.tolist() == list(range(n))
+
+
 def test_random_is_one_permutation_per_seed() -> None:
     tokens = VisualTokens(torch.ones(100, 2))
     expected = torch.randperm(100, generator=torch.Generator().manual_seed(7))
