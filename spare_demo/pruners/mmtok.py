@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from spare_demo.pruners.base import setting
-from spare_demo.pruners.spread import cosine_distances, cover_greedily
+from spare_demo.pruners.spread import cover_greedily
 from spare_demo.pruners.views import ViewPruner, view_members
 from spare_demo.relevance import raw_cosine
 from spare_demo.tokens import VisualTokens
@@ -77,7 +77,8 @@ class MMTok(ViewPruner):
 
     def _pick(self, tokens: VisualTokens, view: Tensor, share: int) -> tuple[Tensor, Tensor]:
         assert tokens.states is not None  # needs
-        cosines = 1 - cosine_distances(tokens.states[view])  # (s, s)
+        states = tokens.states[view]
+        cosines = raw_cosine(states, states)  # (s, s)
         others = (cosines / _TOKEN_TEMPERATURE).softmax(dim=-1) / len(view)
         table = torch.cat([self._words(tokens, view), self.alpha * others]).cpu()
         return cover_greedily(table, table.new_ones(len(view)), share)

@@ -25,11 +25,11 @@ from typing import Literal
 
 import torch
 from torch import Tensor
-from torch.nn.functional import normalize
 
 from spare_demo.pruners.base import by_setting, largest, setting
 from spare_demo.pruners.merging import SIZE, MergingPruner, Size, merged_selection, outliers
 from spare_demo.pruners.views import view_shares
+from spare_demo.relevance import raw_cosine
 from spare_demo.tokens import Selection, VisualTokens
 
 _DEVIATIONS = (
@@ -122,8 +122,7 @@ class PruMerge(MergingPruner):
 
     def _mixture(self, c: Tensor, keys: Tensor, kept: Tensor, extra: bool) -> Tensor:
         """(m or m + 1, s) how much of each of the view's s tokens goes into each row."""
-        unit = normalize(keys, dim=1)
-        alike = unit[kept] @ unit.T  # (m, s)
+        alike = raw_cosine(keys[kept], keys)  # (m, s)
         alike[torch.arange(len(kept)), kept] = -torch.inf  # the others, not itself
         near = alike.sort(dim=1, descending=True, stable=True).indices
         near = near[:, : min(self.neighbours, len(c) - 1)]

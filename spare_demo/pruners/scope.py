@@ -17,8 +17,9 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from spare_demo.pruners.base import setting
-from spare_demo.pruners.spread import cosine_distances, cover_greedily
+from spare_demo.pruners.spread import cover_greedily
 from spare_demo.pruners.views import ViewPruner
+from spare_demo.relevance import raw_cosine
 from spare_demo.tokens import VisualTokens
 
 
@@ -52,5 +53,6 @@ class Scope(ViewPruner):
     def _pick(self, tokens: VisualTokens, view: Tensor, share: int) -> tuple[Tensor, Tensor]:
         assert tokens.states is not None and tokens.cls_attention is not None  # needs
         attention = tokens.cls_attention(self.blocks[0]).cpu().double().sum(dim=0)[view]  # (s,)
-        cosines = (1 - cosine_distances(tokens.states[view])).cpu()  # (s, s)
+        states = tokens.states[view]
+        cosines = raw_cosine(states, states).cpu()  # (s, s)
         return cover_greedily(cosines, attention**self.alpha, share)

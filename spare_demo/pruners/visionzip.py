@@ -24,11 +24,11 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.nn.functional import normalize
 
 from spare_demo.pruners.base import largest, setting
 from spare_demo.pruners.merging import MergingPruner, merged_selection
 from spare_demo.pruners.views import view_shares
+from spare_demo.relevance import raw_cosine
 from spare_demo.tokens import Selection, VisualTokens
 
 _CLASS, _DOMINANT, _LATE_CLASS, _CONTEXTUAL = range(4)  # places of a row among its view's
@@ -98,7 +98,7 @@ def _contextual(rest: Tensor, keys: Tensor, count: int, n: int) -> tuple[Tensor,
     sources = torch.zeros(count, n, dtype=torch.float64)
     if count:
         others = rest[~torch.isin(rest, targets)]
-        alike = normalize(keys[others], dim=1) @ normalize(keys[targets], dim=1).T
+        alike = raw_cosine(keys[others], keys[targets])
         home = alike.argmax(dim=1)  # (others,), the first of equals
         sources[home, others] = 1.0 / home.bincount(minlength=count).double()[home]
         sources[torch.arange(count), targets] = 1.0

@@ -20,11 +20,11 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.nn.functional import normalize
 
 from spare_demo.pruners.base import largest
 from spare_demo.pruners.merging import MergingPruner
 from spare_demo.pruners.views import view_shares
+from spare_demo.relevance import raw_cosine
 from spare_demo.tokens import Selection, VisualTokens
 
 _WINDOWS = 4  # along each side
@@ -95,8 +95,7 @@ def nearest(features: Tensor, kept: Tensor) -> Tensor:
     kept: (k,) places. Cosines; of equal ones the lowest place.
     """
     kept = kept.sort().values
-    unit = normalize(features.detach().double(), dim=1)
-    alike = (unit @ unit[kept.to(unit.device)].T).cpu()  # (s, k)
+    alike = raw_cosine(features, features[kept.to(features.device)]).cpu()  # (s, k)
     home = kept[alike.argmax(dim=1)]  # the first of equals
     home[kept] = kept
     return home

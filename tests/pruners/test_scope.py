@@ -42,6 +42,13 @@ def test_by_hand() -> None:
     assert Scope(alpha=0.0).select(tower_tokens(h, torch.rand(1, 5)), 2).order.tolist() == [1, 0]
 
 
+def test_a_state_of_zeros_covers_nothing_not_even_itself() -> None:
+    h = torch.tensor([[0.0, 0.0], [1.0, 0.0]])
+    selection = Scope().select(tower_tokens(h, torch.tensor([[9.0, 1.0]])), 2)
+    assert selection.order.tolist() == [1, 0]
+    assert selection.gain.tolist() == [1.0, 0.0]
+
+
 @given(seed=st.integers(0, 999), rows=st.integers(1, 30), n=st.integers(1, 30))
 @settings(max_examples=25)
 def test_gains_add_up_to_the_coverage_and_never_grow(seed: int, rows: int, n: int) -> None:
