@@ -180,7 +180,7 @@ def test_every_path_of_a_page_is_there(page: str) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")
     for path in re.findall(r"\]\((?!https?:)([^)#]+)\)", text):
         assert (ROOT / page).parent.joinpath(path).exists(), path
-    for path in re.findall(r"assets/[\w./-]+\w", text):
+    for path in re.findall(r"\b(?:assets|benchmarks|tests)/[\w./-]+\w", text):
         assert (ROOT / path).exists(), path
 
 
