@@ -230,7 +230,7 @@ def _at_budget(chart: CurveChart) -> tuple[str, int]:
     )
     mean, low, high = (number(float(curve[at])) for curve in chart.random)
     tokens = tokens_word(int(chart.budgets[at]))
-    return f"{tokens}: {methods}random picks {mean} ({low} to {high})", at
+    return f"{tokens}: {methods}random picks {mean} on average ({low} to {high})", at
 
 
 def _worse_than_random(chart: CurveChart, at: int) -> str:

@@ -17,8 +17,8 @@ from spare_demo.ui.layout import CONTROLS, fold
 
 GALLERY_FILE = examples.FOLDER / "gallery.json"
 _HOW = (
-    '<p class="note">Mined by <code>python -m spare_demo evaluate --gallery DIR</code>. Choose one '
-    "to ask it.</p>"
+    '<p class="note">Mined by <code>python -m spare_demo evaluate --gallery DIR --seeds {} {}'
+    "</code>. Choose one to ask it.</p>"
 )
 TO_TOP = "() => { window.scrollTo(0, 0) }"
 OPENED = (*CONTROLS, "example")
@@ -42,7 +42,7 @@ def gallery_panel(parts: dict[str, Any], folder: Path, aspect: Aspect) -> Any:
         for case in gallery.cases
     ]
     with fold("Surprising cases", "gallery"):
-        gr.HTML(panels.words_html(gallery.sentence) + _HOW)
+        gr.HTML(panels.words_html(gallery.sentence) + _HOW.format(*gallery.seeds))
         shown = thumbnails(pictures, "gallery-cases")
 
     def open_case(event: gr.SelectData) -> dict[Any, Any]:

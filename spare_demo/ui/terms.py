@@ -19,8 +19,9 @@ TERMS = {  # word on the page: what it means
         "same tokens, 0 none in common."
     ),
     "weight": (
-        "What a method multiplies a patch's novelty by because of the question, as it used it. "
-        "Weights of two methods are not comparable."
+        "What a method multiplies a patch's novelty by because of the question; novelty is how far "
+        "the patch points away from all that were picked before. Weights of two methods are not "
+        "comparable."
     ),
     "leftover": (
         "The share of a patch's features (squared norm) that no combination of the kept tokens "
@@ -40,8 +41,8 @@ TERMS = {  # word on the page: what it means
         "with the tokens that it gets."
     ),
     "cache": (
-        "What the language model holds of those tokens while it writes, its keys and values; read "
-        "from the cache itself."
+        "The keys and values of all tokens so far, which the language model holds while it writes; "
+        "counted in its own tensors."
     ),
 }
 

@@ -123,7 +123,7 @@ def test_the_kl_curve_draws_and_says_its_numbers() -> None:
     assert drawn.figure.layout.yaxis.title.text == "KL (nats)"
     assert drawn.sentence == (
         "KL of the first word to the unpruned model, in nats, with 4 tokens: SPARE 0.500, CDPruner "
-        "0.250, random picks 1.00 (0.500 to 1.50). 0 means that nothing changed."
+        "0.250, random picks 1.00 on average (0.500 to 1.50). 0 means that nothing changed."
     )
 
 

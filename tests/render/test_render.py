@@ -328,7 +328,8 @@ def test_curves_hold_the_numbers_in_the_methods_colours():
     assert figure.layout.shapes[0].x0 == figure.layout.shapes[0].x1 == 32
     assert chart.sentence == (
         "Relative error of rebuilding all tokens from 32 tokens: SPARE 0.500, CDPruner 0.550, "
-        "random picks 0.600 (0.580 to 0.620). No choice can be below 0.400, the SVD bound."
+        "random picks 0.600 on average (0.580 to 0.620). No choice can be below 0.400, the SVD "
+        "bound."
     )
 
 

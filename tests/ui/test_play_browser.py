@@ -179,6 +179,8 @@ def test_a_surprising_case_opens_with_its_question_methods_and_budget(visitor) -
     visitor.curve()  # an empty plot is what axe does not like
     visitor.find("#gallery > button").click()
     expect(visitor.find("#gallery")).to_contain_text(gallery.sentence)
+    first, last = gallery.seeds
+    expect(visitor.find("#gallery code")).to_contain_text(f"--gallery DIR --seeds {first} {last}")
     thumbnails = visitor.find("#gallery-cases button:has(img)")
     expect(thumbnails).to_have_count(len(gallery.cases))
     assert grave(visitor.page) == []

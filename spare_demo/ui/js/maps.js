@@ -54,7 +54,7 @@
   function relevance(data) {
     if (!data.relevance) {
       return nothing('No relevance: there is no question, or this model has no CLIP text side. “Text ' +
-        'guidance” in the settings compares by the words of its language model instead.');
+        'guidance by” in the settings compares by the words of its language model instead.');
     }
     const word = data.words?.chosen ?? -1;
     if (word >= 0) {
