@@ -494,7 +494,7 @@ def test_words_of_the_language_model_let_text_methods_run_without_clip(
     with pytest.raises(gr.Error, match="guidance_text=words"):
         api.relevance(photo_file, QUESTION)
     with pytest.raises(gr.Error, match="Choose one of: clip, words"):
-        api.select(photo_file, QUESTION, guidance_text="bert")  # type: ignore[arg-type]
+        api.select(photo_file, QUESTION, budget=3, guidance_text="bert")  # type: ignore[arg-type]
 
 
 def test_a_link_with_a_method_that_cannot_run_here_says_so(of_qwen: Handlers) -> None:
