@@ -298,7 +298,6 @@ def _report(result: Result) -> None:
     print()
     sentences = (
         informed_sentence(titles, result.selections),
-        cost.cost_sentence(rows, titles),
         cost.newline_sentence(result.answers),
         cost.allocated_sentence(rows),
     )
