@@ -3,6 +3,8 @@
 Reconstruction errors are in float64, as ||X - X P||_F / ||X||_F with P the projector on the row
 span of the kept rows of X: Frobenius norms, not squared. The numerator is the natural reading of
 SPARE's Table 6 (arXiv 2606.18681), which does not define it.
+
+Indices and budgets that do not fit, no seeds, and logits of two shapes raise ValueError.
 """
 
 from __future__ import annotations

@@ -87,7 +87,10 @@ def raw_cosine(image: Tensor, text: Tensor) -> Tensor:
 
 
 def aggregate(cosine: Tensor, how: Aggregation = "mean") -> Tensor:
-    """(n, m) raw cosines -> (n,): mean or max over the m text pieces (SPARE, Table A3)."""
+    """(n, m) raw cosines -> (n,): mean or max over the m text pieces (SPARE, Table A3).
+
+    Raises ValueError for another `how`.
+    """
     if how == "mean":
         return cosine.mean(dim=1)
     if how == "max":

@@ -142,7 +142,10 @@ class Selection:
         return self
 
     def prefix(self, k: int) -> Selection:
-        """The first k picks: for a nested method, the selection it makes for budget k."""
+        """The first k picks: for a nested method, the selection it makes for budget k.
+
+        Raises ValueError for merged tokens, and for a k that is not from 1 to the number of picks.
+        """
         if self.merged:
             raise ValueError(
                 "A selection with merged tokens has no shorter form. Run its method again."
