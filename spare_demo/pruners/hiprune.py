@@ -40,7 +40,10 @@ class HiPrune(Pruner):
 
     name = "hiprune"
     title = "HiPrune"
-    summary = "Tokens that get attention in an early block, with their neighbours, then in a late."
+    summary = (
+        "A few tokens that get attention in an early block, with their neighbours, and those that "
+        "get it in a late one."
+    )
     paper = "HiPrune"
     link = "https://arxiv.org/abs/2508.00553"
     acts = "before the projector"

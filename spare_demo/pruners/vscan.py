@@ -36,7 +36,10 @@ class VScan(MergingPruner):
 
     name = "vscan"
     title = "VScan, vision stage"
-    summary = "Tokens the class token looks at, early by windows and late; the rest averaged in."
+    summary = (
+        "Tokens the class token looks at, half of them by windows in an early block; the rest "
+        "averaged in."
+    )
     paper = "VScan, TMLR 2026"
     link = "https://arxiv.org/abs/2505.22654"
     needs = frozenset({"cls_attention"})

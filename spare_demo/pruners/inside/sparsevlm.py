@@ -66,7 +66,7 @@ _VERSIONS = {  # version: name, title, summary, reads, cost, deviations, merges,
     "2.0": (
         "sparsevlm-plus",
         "SparseVLM+",
-        "In three steps, the tokens that relevant words attend to in the heads that look.",
+        "In three steps, the tokens that relevant words attend to in the heads that do so most.",
         _READS,
         "attention of m words at each of 3 steps: O(m n d)",
         _DEVIATIONS.format("Half of the heads, where there are fewer than 28, in place of 14."),

@@ -28,7 +28,10 @@ class VScanWhole(LayerPruner):
 
     name = "vscan-whole"
     title = "VScan"
-    summary = "Its vision stage; in the deeper half, what the prompt's last token attends to of it."
+    summary = (
+        "Its vision stage; in the deeper half of the layers, the tokens of it that the prompt's "
+        "last token attends to."
+    )
     paper = VScan.paper
     link = VScan.link
     acts = "after the projector, and inside the language model"
