@@ -10,8 +10,8 @@ It acts before layer K (from 0; 2 of 32); positions are kept. The released count
 in name and 4 + 8 floor(T / 8) in fact, after layer K. By default the budget is the average over all
 layers instead, and where what is left for the pivots does not divide, the first add one more.
 
-Norms are of the keys as they are cached, all heads together after rotation, as in one port; of the
-original only the file names are public. Text pivots come from the text after the picture, in order
+Norms are of the keys as they are cached, all heads together after rotation, as in one port; the
+original's own files could not be read. Text pivots come from the text after the picture, in order
 of their norm.
 """
 
