@@ -45,11 +45,12 @@ def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
         parser.add_argument,
         f"""
         image        a picture file
-        question     "" for none: then the text part is off
+        question     "" for none: methods that need one run in their text-free form
         --out        folder for the pictures and result.json
         --from       draw an earlier result.json again, without a model, instead of asking
         --again      with --from: ask the model again, all settings being the file's
-        --panels     pictures to draw, of: {", ".join(PANELS)} (default: {" ".join(USUAL)}); kl only
+        --panels     pictures to draw, of: {", ".join(PANELS)} (default: {" ".join(USUAL)}); grid
+                     and consensus only of three methods or more; kl only
                      with --from, of a result.json that the page saved after it measured KL
         --carrier    also say which kept token carries each answer: one more answer per kept token
         --film       also the pick order as a film: FILE.webp or FILE.gif
