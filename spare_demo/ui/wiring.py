@@ -63,13 +63,14 @@ def until_asked(
 ) -> Iterator[dict]:
     """What `put` makes of a search's steps; none once its visitor has asked something else.
 
-    Whatever was asked shows Ask again at its own end.
+    Whatever was asked shows Ask again at its own end. So does a run that the search overtook, and
+    each step brings Stop back.
     """
     before = visits.times_put()
     for values in steps:
         if visits.times_put() != before:
             return
-        made = put(values)
+        made = put(buttons("ask", running=True) | values)
         before += "visit" in values
         yield made
 
