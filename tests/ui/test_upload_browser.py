@@ -72,6 +72,20 @@ def test_a_picture_pasted_anywhere_is_taken_and_words_are_left_alone(visitor) ->
     expect(visitor.find(COVER)).to_have_count(0)
 
 
+def test_a_picture_that_breaks_off_on_its_way_is_asked_for_again(
+    visitor, wide_picture: Path
+) -> None:
+    visitor.page.get_by_label("Remove Image").click()
+    visitor.page.route("**/upload?*", lambda route: route.abort())
+    visitor.find("#picture input[type=file]").set_input_files(wide_picture)
+    sentence = visitor.find("#message .message")
+    expect(sentence).to_have_text("The picture did not arrive. Choose it again.")
+    visitor.page.unroute("**/upload?*")
+    visitor.upload(wide_picture)
+    expect(sentence).to_have_count(0)
+    visitor.errors.clear()  # the browser's own
+
+
 def write(path: Path) -> None:
     """A file of the kind that its name says."""
     match path.stem:

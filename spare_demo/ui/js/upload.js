@@ -1,5 +1,5 @@
 // A new picture stands on the stage at once, until its comparison comes. A file that is too large is
-// refused before it is sent.
+// refused before it is sent, and one that does not arrive is asked for again.
 'use strict';
 (() => {
   const WORDS = 'Press Ask to see which tokens are kept.';
@@ -73,6 +73,18 @@
   document.addEventListener('drop', (event) => {
     if (event.target.closest?.('#picture')) refuse(event, event.dataTransfer?.files);
   }, true);
+
+  // Nor does Gradio say for longer that a picture did not arrive.
+  const ask = window.fetch;
+  window.fetch = (address, ...more) => {
+    const answer = ask(address, ...more);
+    if (String(address).includes('/upload?')) {
+      answer.then(({ok}) => ok, () => false).then((arrived) => {
+        tell(arrived ? '' : 'The picture did not arrive. Choose it again.');
+      });
+    }
+    return answer;
+  };
 
   // A file goes the way of one that is chosen; false where there is no place for it.
   SPARE.choose = (file) => {
