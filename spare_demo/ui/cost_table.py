@@ -37,7 +37,7 @@ def cost_html(visit: Visit, floor: Callable[[Answer], float | None]) -> str:
         return '<p class="note">Measured once all three answers are there.</p>'
     names = {UNPRUNED: "All tokens", **visit.titles}
     rows = cost_rows(visit.result.answers)
-    floors = [floor(answer) for answer in visit.result.answers.values()]
+    floors = [_floor_below(answer, floor) for answer in visit.result.answers.values()]
     lines = [
         ("tokens in", *[str(row.prompt_tokens) for row in rows]),
         ("of them visual", *[tokens_text(row) for row in rows]),
@@ -77,6 +77,15 @@ def cost_html(visit: Visit, floor: Callable[[Answer], float | None]) -> str:
         f"<p>{escape(cost_sentence(rows, names))}</p>"
         f"<p class='note'>{escape(' '.join(filter(None, notes)))}</p>"
     )
+
+
+def _floor_below(answer: Answer, floor: Callable[[Answer], float | None]) -> float | None:
+    """The floor of an answer's prefill.
+
+    None also where the prefill took less: the device was busy when its rates were measured.
+    """
+    seconds = floor(answer)
+    return None if seconds is None or seconds > answer.prefill_seconds else seconds
 
 
 def _stages_before(visit: Visit, answers: int) -> Iterator[tuple[str | Wide, ...]]:
