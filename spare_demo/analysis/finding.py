@@ -195,9 +195,10 @@ def _against_unpruned(answers: Mapping[str, Answer], names: Mapping[str, str]) -
         if len(others) > _MOST_NAMES:
             said.append(f"{len(others)} methods answer otherwise")
         else:
-            said += [f"{names[label]} differs from word {k} on" for label, k in others.items()]
-            if not same:
-                said[-1] += " from the answer with all tokens"
+            reference = "" if same else " from the answer with all tokens"  # named once
+            for label, k in others.items():
+                said.append(f"{names[label]} differs{reference} from word {k} on")
+                reference = ""
     return f"{'; '.join(said)}{_shares(whole, [*same, *others], answers, _first_word(whole))}."
 
 

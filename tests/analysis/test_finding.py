@@ -140,8 +140,8 @@ def test_long_answers_are_not_quoted_but_where_they_part_is_said() -> None:
     assert "SPARE answers as all tokens do; CDPruner differs from word 3 on (" in head(one, None)
     both = result((long, 0.9), ("a dog", 0.8), ("no", 0.7))
     assert (
-        "SPARE differs from word 2 on; CDPruner differs from word 1 on from the answer with all"
-        in head(both, None)
+        "SPARE differs from the answer with all tokens from word 2 on; CDPruner differs from word "
+        "1 on (" in head(both, None)
     )
 
 
