@@ -393,11 +393,15 @@ def test_a_set_begins_with_a_class_of_difference_rectangle_or_list(reader, opene
     expect(message).to_contain_text("Keep at least one visual token")
     for words, sentence in (
         ("3, x", "whole numbers"), ("", "whole numbers"), ("[3, 576]", "numbered 0 to 575"),
+        ("576", "numbered 0 to 575"),
     ):  # fmt: skip
         reader.find(".list").fill(words)
         reader.find(".take").click()
         expect(message).to_contain_text(sentence)
     expect(count).to_have_text("0 tokens of 576 kept")
+    reader.find(".list").fill("17")
+    reader.find(".take").click()
+    expect(count).to_have_text("1 token of 576 kept")
     reader.find(".list").fill("3, 17 240,")
     reader.find(".take").click()
     expect(count).to_have_text("3 tokens of 576 kept")

@@ -157,6 +157,7 @@ SPARE.edit = (element, props, trigger) => {
     let picks, note = '';
     try {
       picks = JSON.parse(text);
+      if (typeof picks === 'number') picks = [picks];
     } catch {
       picks = text.split(/[\s,;]+/).filter(Boolean).map(Number);
     }
