@@ -154,6 +154,18 @@ def test_nothing_scrolls_sideways_whatever_is_open(reader) -> None:
     assert reader.find("#stage").bounding_box()["width"] >= 320
 
 
+def test_nothing_cuts_a_control_of_a_narrow_page_with_spaced_letters(reader) -> None:
+    """The spacing of WCAG 1.4.12 at the width of 1.4.10."""
+    reader.page.set_viewport_size({"width": 320, "height": 800})
+    spacing = "* { letter-spacing: 0.12em !important; word-spacing: 0.16em !important; }"
+    style = reader.page.add_style_tag(content=spacing)
+    box = reader.find("#budget input[type=number]").bounding_box()
+    assert box["x"] + box["width"] <= 320
+    find = reader.find("#find-disagreement")
+    assert find.evaluate("button => button.scrollWidth <= button.clientWidth")
+    style.evaluate("element => element.remove()")
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_scroll_bars_and_the_arrows_of_a_number_are_of_the_page_s_theme(
     open_window, served, theme: str

@@ -398,6 +398,10 @@ def test_the_page_changes_the_model(browser: Any, program: str, tiny_next_folder
     expect(header).to_contain_text("tiny-llava on CPU")
     # Firefox finds what it holds two pixels too high; where it scrolled, the Tab key would stop.
     expect(one.find("#another-model")).to_have_css("overflow", "visible")
+    one.page.set_viewport_size({"width": 320, "height": 844})
+    lab = one.page.get_by_role("tab", name="Lab")
+    lab.click(trial=True, position={"x": lab.bounding_box()["width"] - 5, "y": 20}, timeout=20_000)
+    one.page.set_viewport_size({"width": 1440, "height": 900})
     one.find("#another-model > button").click()
     offers = one.find("#model-offers tbody tr")
     expect(offers).to_have_count(len(CATALOGUE) - 1)
