@@ -12,7 +12,7 @@ import gradio as gr
 
 from spare_demo.ui.borrowed_gpu import Here
 from spare_demo.ui.events import BUSY, IDLE, QUIET, buttons, in_steps
-from spare_demo.ui.find import CHANGED, READ, find_disagreement
+from spare_demo.ui.find import CHANGED, READ, find_disagreement, tried_html
 from spare_demo.ui.gradio_compat.parts import with_event_data
 from spare_demo.ui.gradio_compat.queue import handler_that_ends
 from spare_demo.ui.handlers import Handlers, with_refusals
@@ -61,14 +61,15 @@ def with_files(handler: Handler, stage: gr.HTML) -> Handler:
 def until_asked(
     steps: Iterator[PageChanges], visits: OpenVisits, put: Callable[[PageChanges], dict]
 ) -> Iterator[dict]:
-    """What `put` makes of a search's steps; none once its visitor has asked something else.
+    """What `put` makes of a search's steps, until its visitor has asked something else.
 
     Whatever was asked shows Ask again at its own end. So does a run that the search overtook, and
-    each step brings Stop back.
+    each step brings Stop back. The last one leaves it alone: Gradio sends it once more at the end.
     """
     before = visits.times_put()
     for values in steps:
         if visits.times_put() != before:
+            yield put({"tried": tried_html("The search ended, as something else was asked.")})
             return
         made = put(buttons("ask", running=True) | values)
         before += "visit" in values
