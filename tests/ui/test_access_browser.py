@@ -102,6 +102,25 @@ def test_a_title_says_whether_its_part_is_folded_away(reader) -> None:
     expect(title).to_have_attribute("aria-expanded", "false")
 
 
+def test_the_ring_of_a_title_is_seen_whole(reader) -> None:
+    reader.find("#further button").last.focus()
+    reader.page.keyboard.press("Tab")
+    reader.page.keyboard.press("Tab")
+    assert reader.page.evaluate("document.activeElement.parentElement.id") == "lost"
+    # How far the ring lies inside the box that cuts off what is beyond it, and the words inside the
+    # ring.
+    room = reader.page.evaluate("""() => {
+        const title = document.activeElement, style = getComputedStyle(title);
+        const ring = parseFloat(style.outlineWidth) + parseFloat(style.outlineOffset);
+        const box = title.parentElement, edge = box.getBoundingClientRect();
+        const {top, left} = title.getBoundingClientRect();
+        const words = title.firstElementChild.getBoundingClientRect();
+        return [top - ring - edge.top - box.clientTop, left - ring - edge.left - box.clientLeft,
+                words.left - left + parseFloat(style.outlineOffset)];
+    }""")
+    assert min(room) >= 0
+
+
 def test_the_systems_colours_leave_buttons_slider_and_choices_in_sight(open_window, served) -> None:
     visitor = open_window(served.url, forced_colors="active")
     buttons = visitor.find(":is(#actions, #marks, #further) button:visible")
