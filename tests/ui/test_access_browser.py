@@ -102,6 +102,11 @@ def test_a_title_says_whether_its_part_is_folded_away(reader) -> None:
     expect(title).to_have_attribute("aria-expanded", "false")
 
 
+def test_a_screen_reader_is_told_what_the_marks_of_the_slider_are(reader) -> None:
+    marks = reader.page.get_by_role("group", name="Tokens kept").get_by_role("button")
+    expect(marks).to_have_text(["32", "64", "128", "192"])
+
+
 def test_the_ring_of_a_title_is_seen_whole(reader) -> None:
     reader.find("#further button").last.focus()
     reader.page.keyboard.press("Tab")
