@@ -330,6 +330,8 @@ def test_the_api_page_shows_how_a_picture_is_sent(visitor) -> None:
     visitor.page.get_by_role("button", name="Use via API").click()
     shown = visitor.page.get_by_text("handle_file('photo.png')")
     expect(shown.first).to_be_visible()
+    visitor.page.keyboard.press("Escape")
+    expect(shown).to_have_count(0)
     visitor.errors.clear()  # Gradio's own documentation asks for what this page does not offer
 
 

@@ -56,4 +56,8 @@
     if (relatedTarget || !target.matches?.('[role=combobox]')) return;
     getSelection().collapse(target.parentElement.lastElementChild);
   });
+  // Gradio's page on the API is a dialog that Escape does not close.
+  document.addEventListener('keydown', ({key}) => {
+    if (key === 'Escape') document.querySelector('.api-docs .backdrop')?.click();
+  });
 })();
