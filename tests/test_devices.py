@@ -10,6 +10,7 @@ import pytest
 import torch
 from elsewhere import ELSEWHERE, Far, there
 from PIL import Image
+from torch import Tensor
 from transformers import DynamicCache
 
 from spare_demo.analysis.why import leftover, why
@@ -20,7 +21,10 @@ from spare_demo.models.families.qwen import QwenModel
 from spare_demo.models.generate.batch import PaddedCache
 from spare_demo.models.generate.together import JoinedCache
 from spare_demo.pruners import PRUNERS, LayerPruner, greedy, plain
+from spare_demo.pruners.base import largest
+from spare_demo.pruners.views import ViewPruner
 from spare_demo.settings import Settings
+from spare_demo.tokens import VisualTokens
 from spare_demo.ui.guide import Guide, methods_by_slot
 
 FIELDS = ("features", "clip_image", "clip_text", "states", "class_states")
@@ -128,6 +132,25 @@ def test_an_open_comparison_lies_on_the_cpu_and_goes_to_the_gpu_to_choose(
             assert again[name].order.tolist() == expected.order.tolist(), name
     for name in ("features", "states"):
         assert torch.equal(getattr(back.tokens, name), getattr(view.tokens, name))
+
+
+@dataclasses.dataclass(frozen=True)
+class Longest(ViewPruner):
+    name = title = summary = "longest"
+
+    def _pick(self, tokens: VisualTokens, view: Tensor, share: int) -> tuple[Tensor, Tensor]:
+        lengths = torch.linalg.vector_norm(tokens.features[view], dim=1)
+        order = largest(lengths, share)
+        return order, lengths[order]
+
+
+def test_a_method_of_ones_own_may_pick_where_the_features_lie() -> None:
+    features = torch.tensor([[1.0], [5.0], [3.0], [2.0]])
+    with there():
+        tokens = VisualTokens(features.to(ELSEWHERE), view=torch.tensor([0, 0, 1, 1]))
+        chosen = Longest().select(tokens, 3)
+    assert chosen.order.tolist() == [1, 0, 2]
+    assert chosen.gain is not None and chosen.gain.tolist() == [5, 1, 3]
 
 
 def far_tensors(view: View) -> list[Far]:

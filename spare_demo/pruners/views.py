@@ -84,7 +84,7 @@ def pick_by_view(tokens: VisualTokens, k: int, pick: Pick, interleaved: bool = T
     for view, share in view_shares(tokens, k):
         if share:
             place, value = pick(view, share)
-            order.append(view[place])
+            order.append(view[place.cpu()])  # a pick may be made where the features lie
             if value is not None:
                 gain.append(value)
 
