@@ -112,7 +112,19 @@ class Settings:
     @property
     def private(self) -> bool:
         """Whether nobody but this machine's own users can open the page."""
-        return not (self.public or self.share) and self.host in OWN_ADDRESSES
+        return not (self.public or self.share) and self.host.strip("[]") in OWN_ADDRESSES
+
+    @property
+    def server_name(self) -> str:
+        """The host as it stands in a URL: of IPv6 in brackets."""
+        name = self.host.strip("[]")
+        return f"[{name}]" if ":" in name else name
+
+    @property
+    def url(self) -> str:
+        """Where this machine's browser finds the page."""
+        everywhere = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # no address that can be opened
+        return f"http://{everywhere.get(self.server_name, self.server_name)}:{self.port}"
 
     def check_question(self, question: str | None) -> str:
         """The question without spaces around it, "" for none.

@@ -64,6 +64,7 @@ def test_every_setting_has_a_flag_and_a_variable(read: Read) -> None:
         ([], True),
         (["--host", "localhost"], True),
         (["--host", "::1"], True),
+        (["--host", "[::1]"], True),
         (["--host", "0.0.0.0"], False),
         (["--host", "192.168.0.4"], False),
         (["--share"], False),
@@ -75,6 +76,20 @@ def test_a_page_is_private_where_only_this_machine_reaches_it(
 ) -> None:
     assert read(argv, {}).private == private
     assert not read(argv, {"SPACE_ID": "someone/spare"}).private or "--host" in argv
+
+
+@pytest.mark.parametrize(
+    ("host", "url"),
+    [
+        ("127.0.0.1", "http://127.0.0.1:7860"),
+        ("0.0.0.0", "http://127.0.0.1:7860"),
+        ("::", "http://[::1]:7860"),
+        ("::1", "http://[::1]:7860"),
+        ("[fe80::7]", "http://[fe80::7]:7860"),
+    ],
+)
+def test_the_url_of_the_page_can_be_opened(host: str, url: str) -> None:
+    assert Settings(host=host, port=7860).url == url
 
 
 def test_a_variable_turns_off_as_well_as_on(read: Read) -> None:

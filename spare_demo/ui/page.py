@@ -179,7 +179,7 @@ def launch_options(settings: Settings, changes: bool = False) -> dict[str, Any]:
             "middleware": [*layers(settings), Middleware(DocumentHead)],
             "exception_handlers": {RequestValidationError: refuse_unread},
         },
-        "server_name": settings.host,
+        "server_name": settings.server_name,
         "server_port": settings.port,
         "share": settings.share,
         "mcp_server": settings.mcp,

@@ -63,7 +63,7 @@ def _serve_model(
         _launch(demo, settings, changes)
         for line in (
             *(f"{model.title} on {model.device}.", *model.notes),
-            f"Open http://{settings.host}:{settings.port} in a browser.",
+            f"Open {settings.url} in a browser.",
         ):
             print(line, flush=True)
         serving.set()

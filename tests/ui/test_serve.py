@@ -7,9 +7,12 @@ import weakref
 from collections.abc import Iterator
 from typing import Any
 
+import httpx
 import pytest
+from pages import serving
 
 from spare_demo.cli.main import main
+from spare_demo.cli.serve import check_address
 from spare_demo.settings import Settings
 from spare_demo.ui import build, serve
 from spare_demo.ui.model_switch import ModelSwitch
@@ -47,6 +50,17 @@ def test_what_exists_before_the_page_is_collected_only_after_it() -> None:
 def test_a_start_that_fails_leaves_the_collector_at_work() -> None:
     assert main(["serve", "--host", "999.1.1.1"]) == 1
     assert gc.isenabled()
+
+
+@pytest.mark.parametrize("host", ["::1", "[::1]"])
+def test_a_page_is_served_on_an_ipv6_address(tiny_model: Any, unused_port: int, host: str) -> None:
+    settings = Settings(device="cpu", host=host, port=unused_port)
+    try:
+        check_address(host, 0)
+    except ValueError:
+        pytest.skip("this machine has no IPv6")
+    with serving(tiny_model, settings):
+        assert httpx.get(f"{settings.url}/health").json()["status"] == "ok"
 
 
 def test_the_page_of_an_earlier_model_takes_no_memory(
