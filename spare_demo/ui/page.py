@@ -124,7 +124,10 @@ def build(
     # Where answers take long, finishing the other examples would hold up the first visitors.
     quick = not slow and opening_visit is not None and opening_visit.answer_seconds < QUICK
     if serving is not None and quick:
-        threading.Thread(target=_once_serving, args=(serving, handlers)).start()
+        # No daemon, though the thread that builds the page is one: the end of the process, which
+        # would abort in the middle of a pass, waits for it.
+        waiting = threading.Thread(target=_once_serving, args=(serving, handlers), daemon=False)
+        waiting.start()
     # Closed to direct calls: they would run beside the queue, all of them at once.
     demo.queue(max_size=settings.queue_size, api_open=False)
     look_less_often(demo)

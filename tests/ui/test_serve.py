@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 import weakref
 from collections.abc import Iterator
 from typing import Any
@@ -14,6 +15,7 @@ from pages import serving
 from spare_demo.cli.main import main
 from spare_demo.cli.serve import check_address
 from spare_demo.settings import Settings
+from spare_demo.threads import on_own_thread
 from spare_demo.ui import build, serve
 from spare_demo.ui.model_switch import ModelSwitch
 from spare_demo.ui.serve import lasting_objects_set_aside
@@ -50,6 +52,17 @@ def test_what_exists_before_the_page_is_collected_only_after_it() -> None:
 def test_a_start_that_fails_leaves_the_collector_at_work() -> None:
     assert main(["serve", "--host", "999.1.1.1"]) == 1
     assert gc.isenabled()
+
+
+def test_the_end_waits_for_what_follows_the_start(tiny_model: Any) -> None:
+    serving = threading.Event()
+    settings = Settings(device="cpu", max_new_tokens=2)
+    before = set(threading.enumerate())
+    on_own_thread(lambda: build(tiny_model, settings, serving))  # as `serve` builds it
+    followers = [t for t in set(threading.enumerate()) - before if "_once_serving" in t.name]
+    serving.set()
+    assert [follower.daemon for follower in followers] == [False]
+    followers[0].join()
 
 
 @pytest.mark.parametrize("host", ["::1", "[::1]"])
