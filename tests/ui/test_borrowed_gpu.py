@@ -213,7 +213,7 @@ def test_no_gpu_to_be_had_is_a_sentence(
     with pytest.raises(ValueError, match=r"^ZeroGPU: You have exceeded your quota\."):
         run(gpu.stream(handlers.ask), **controls(photo_file, QUESTION))
     with pytest.raises(gr.Error, match="exceeded"):
-        gpu.call(Api(handlers.model, handlers.settings).select)(photo_file, QUESTION)
+        gpu.call(Api(handlers.model, handlers.settings).select)(photo_file, QUESTION, "spare", 5)
 
 
 def test_longer_answers_ask_for_more_time_and_never_for_more_than_a_visitor_has(
