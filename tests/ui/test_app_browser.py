@@ -413,12 +413,14 @@ def test_a_lost_connection_loses_no_input(open_window, served, wide_picture: Pat
     expect(visitor.find("#notice")).to_have_text("")
 
 
-def test_who_loads_the_page_anew_in_a_run_reads_of_no_lost_connection(open_window, served) -> None:
+def test_who_loads_the_page_anew_in_a_run_reads_of_no_lost_connection(
+    open_window, served, monkeypatch
+) -> None:
     """Gradio takes what it closes itself for lost, as long as the page is left."""
+    monkeypatch.setattr(served.model, "stream_together", endless)
     visitor = open_window(served.url)
-    visitor.unfold("all-methods")
-    visitor.find("#compare-all").click()
-    expect(visitor.find("#stop")).to_be_visible()
+    visitor.ask("Will this ever end?")
+    expect(visitor.find("#answers .answer-text").first).to_contain_text("word3")
 
     def answer_late(route: Any) -> None:
         time.sleep(1)
