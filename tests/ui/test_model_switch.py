@@ -425,6 +425,7 @@ def test_the_page_changes_the_model(browser: Any, program: str, tiny_next_folder
     choose("no-such-model")
     expect(one.find("#model-status [role=alert]")).to_contain_text("no model 'no-such-model'")
     measuring.page.get_by_role("tab", name="Lab").click()
+    expect(measuring.find("#lab-methods .token").first).to_be_visible()  # all of it has come
     measuring.find("#lab-scenes input").fill("200")
     measuring.find("#lab-run").click()
     expect(measuring.find("p.lab-progress")).to_contain_text("of 200 scenes")
