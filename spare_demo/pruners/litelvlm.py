@@ -31,7 +31,7 @@ class LiteLVLM(ViewPruner):
 
     name = "litelvlm"
     title = "LiteLVLM"
-    summary = "The tokens least like the question; of several texts, then those with large values."
+    summary = "The tokens least like the question, or one of several texts, with lengths left in."
     paper = "LiteLVLM, ICML 2026"
     link = "https://arxiv.org/abs/2605.13178"
     needs_text = True

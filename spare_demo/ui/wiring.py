@@ -63,8 +63,9 @@ def until_asked(
 ) -> Iterator[dict]:
     """What `put` makes of a search's steps, until its visitor has asked something else.
 
-    Whatever was asked shows Ask again at its own end. So does a run that the search overtook, and
-    each step brings Stop back. The last one leaves it alone: Gradio sends it once more at the end.
+    Each step brings Stop back, since a run that the search overtook shows Ask at its own end. Once
+    something else was asked the buttons are that run's, and only a sentence says that the search
+    ended.
     """
     before = visits.times_put()
     for values in steps:

@@ -24,8 +24,8 @@
       if (cross.title !== words) cross.title = words;
     }
   }
-  new MutationObserver(() => { disable(); passOver(); nameCrosses(); }).observe(document, {childList: true, subtree: true,
-    attributeFilter: ['aria-label']});
+  new MutationObserver(() => { disable(); passOver(); nameCrosses(); }).observe(document,
+    {childList: true, subtree: true, attributeFilter: ['aria-label']});
 
   const refuse = (event) => {
     event.preventDefault();

@@ -36,6 +36,6 @@ SPARE.openPage = (questions) => {
   for (const row of document.querySelectorAll('#picture .source-selection, #examples .gallery, #marks, #chips, .scrubber, #further')) {
     SPARE.rove(row);
   }
-  // What their numbers are.
+  // Else a screen reader says numbers, and not of what.
   Object.assign(document.querySelector('#marks'), {role: 'group', ariaLabel: 'Tokens kept'});
 };

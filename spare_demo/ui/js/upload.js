@@ -74,7 +74,7 @@
     if (event.target.closest?.('#picture')) refuse(event, event.dataTransfer?.files);
   }, true);
 
-  // Nor does Gradio say for longer that a picture did not arrive.
+  // That a picture did not arrive, Gradio says for a few seconds only.
   const ask = window.fetch;
   window.fetch = (address, ...more) => {
     const answer = ask(address, ...more);
