@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from html import escape
+from pathlib import Path
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -36,6 +37,7 @@ DESCRIPTION = (
 PREVIEW_SIZE = (1200, 630)
 """In pixels; the shape in which link previews show a picture."""
 
+_FRAMES = (Path(__file__).parent / "js/frames.js").read_text("utf-8")
 _OF_GRADIO = re.compile(r'<meta\s+(?:property|name)="(?:og|twitter):[^>]*>\s*')
 
 
@@ -145,6 +147,7 @@ def with_head(html: str, address: str, preview: Preview | None) -> str:
         *(_meta("property", f"og:{name}", value) for name, value in facts.items()),
         _meta("name", "twitter:card", "summary_large_image"),
         *(_meta("name", f"twitter:{name}", value) for name, value in facts.items()),
+        f"<script>{_FRAMES}</script>",  # before any script of Gradio's
     ]
     return _OF_GRADIO.sub("", html).replace("<head>", "<head>" + "\n".join(tags), 1)
 

@@ -73,19 +73,18 @@ def settings_panel(
 
     Returns a state that changes whenever a setting did; by then the dropdown has it.
     """
-    name_shown, change_count = gr.State(), gr.State(0)
 
     def name_of(value: str) -> str:
         return value.partition(":")[0]
 
+    name_shown, change_count = gr.State(name_of(dropdown.value)), gr.State(0)
     dropdown.change(name_of, dropdown, name_shown, **QUIET)
-    demo.load(name_of, dropdown, name_shown, **QUIET)
 
     with gr.Accordion(f"Settings of {slot}", open=False, elem_id=f"tune-{slot.lower()}"):
         # One at a time: two panels that are made in one moment change one another's list of parts.
         @gr.render(
             inputs=[dropdown],
-            triggers=[name_shown.change],
+            triggers=[demo.load, name_shown.change],
             concurrency_limit=1,
             concurrency_id="panels",
             show_progress="hidden",

@@ -30,3 +30,17 @@ def test_every_step_reaches_a_busy_page(visitor) -> None:
         expect(curve).to_contain_text(f"B {title}")
         expect(visitor.find("#ask")).to_be_visible()
     page.evaluate("stalled => clearInterval(stalled)", stalled)
+
+
+def test_a_page_where_nothing_goes_on_draws_no_frames(visitor) -> None:
+    """Gradio's own loading clock would ask for every next one for ever."""
+    visitor.page.evaluate("""() => {
+        const ask = requestAnimationFrame;
+        window.requestAnimationFrame = (callback) => { frames += 1; return ask(callback); };
+        window.frames = 0;
+    }""")
+    visitor.page.wait_for_function("""async () => {
+        const before = frames;
+        await new Promise(done => setTimeout(done, 500));
+        return frames === before;
+    }""")
