@@ -18,6 +18,7 @@ from spare_demo.models import Answer
 from spare_demo.models.loading.catalogue import BUILT_IN
 from spare_demo.pruners.options import seeds_of
 from spare_demo.scenes.asked import Asked
+from spare_demo.scenes.wordings import is_familiar
 from spare_demo.table import listed
 from spare_demo.tokens import Selection
 
@@ -76,13 +77,15 @@ def headline(
 
 
 def is_off_topic(result: Result, truth: str | None) -> bool:
-    """Whether the built-in model took the question for none that it was made for.
+    """Whether the built-in model was not made for the question, as it says or as its words show.
 
-    It then says `scenes.practice.MADE_FOR`, or, where it is unsure, a part of that. Until the
-    unpruned answer is whole, any words so far decide: a pruned answer comes first.
+    It says `scenes.practice.MADE_FOR`, or, where it is unsure, a part of that. Until the unpruned
+    answer is whole, any words so far decide: a pruned answer comes first.
     """
     if truth is not None or result.model != BUILT_IN.name:
         return False
+    if not is_familiar(result.question):
+        return True
     if UNPRUNED in result.answers:
         return _SAYS_SO in result.answers[UNPRUNED].text
     ended = [answer.text for answer in result.answers.values()]

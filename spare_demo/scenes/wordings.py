@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 import tomllib
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from spare_demo.scenes.questions import pick, plural
-from spare_demo.scenes.world import Rng
+from spare_demo.scenes.world import BACKGROUNDS, COLOURS, SHAPES, WORDS, Rng
 
 TEXTS: dict[str, Any] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 _AS_MADE = 0.3  # how often training asks a question as it was made
@@ -35,6 +36,29 @@ def plain_text(text: str) -> str:
     """A question's words alone: without case, extra spaces and the mark at its end, "an" as "a"."""
     words = ("a" if word == "an" else word for word in text.casefold().split())
     return " ".join(words).rstrip("?.! ")
+
+
+@cache
+def _known_words() -> frozenset[str]:
+    """All that training asks with, but for what is polite or off topic."""
+    nouns = [*_OBJECTS, *SHAPES]
+    texts = [form for kind in TEXTS["kinds"] for form in kind["training"]]
+    texts += [option for _, options in _OTHER_WORDS for option in options]
+    texts += [*nouns, *map(plural, nouns), *COLOURS, "color", "colors", *WORDS, *BACKGROUNDS]
+    return frozenset(_words(re.sub(r"\{.*?\}", "", " ".join(texts))))
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"[^\W\d_]+", text.casefold())
+
+
+def is_familiar(question: str) -> bool:
+    """Whether a quarter of a question's words, and one at least, are among those trained with.
+
+    In another language, in digits or in signs alone it is not, whatever the model says to it.
+    """
+    words = _words(question)
+    return any(words) and 4 * sum(word in _known_words() for word in words) >= len(words)
 
 
 def with_articles(text: str) -> str:

@@ -132,9 +132,9 @@ def off_topic_html() -> str:
     """In the place of the answers to a question that the built-in model was not made for."""
     return (
         f'<section class="instead" role="note"><h3>{MADE_FOR}</h3>'
-        "<p>It took this question for one about something else, so that its answers from fewer "
-        "tokens say nothing about pruning. Ask about what is drawn, for instance “How many objects "
-        "are there?”, or say it in other words.</p></section>"
+        "<p>It did not understand this question as one about a drawn scene, so that its answers "
+        "say nothing about pruning. Ask in English about what is drawn, for instance “How many "
+        "objects are there?”, or say it in other words.</p></section>"
     )
 
 

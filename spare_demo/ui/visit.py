@@ -77,7 +77,7 @@ class Visit:
 
     @property
     def off_topic(self) -> bool:
-        """Whether the built-in model took the question for none that it was made for."""
+        """Whether the built-in model was not made for the question."""
         return is_off_topic(self.result, self.truth)
 
     @property

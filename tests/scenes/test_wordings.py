@@ -7,10 +7,10 @@ from collections import Counter
 
 import pytest
 
-from spare_demo.scenes.practice import practise
+from spare_demo.scenes.practice import MADE_FOR, practise
 from spare_demo.scenes.questions import ask, plural
-from spare_demo.scenes.sets import samples
-from spare_demo.scenes.wordings import TEXTS, reword, wordings
+from spare_demo.scenes.sets import sample_of, samples
+from spare_demo.scenes.wordings import TEXTS, is_familiar, reword, wordings
 from spare_demo.scenes.world import COLOURS, SHAPES, WORDS, World, rng_of, sample_scene
 
 KINDS = TEXTS["kinds"]
@@ -109,3 +109,10 @@ def test_people_are_polite_terse_or_write_in_lower_case_and_american() -> None:
                            (0.03, r"^[^?.]*$")):  # fmt: skip
         assert sum(bool(re.search(pattern, text)) for text in texts) > share * len(texts), pattern
     assert len({text.lower() for text in texts}) > 0.6 * len(texts)
+
+
+@pytest.mark.parametrize("split", ["held-out", "held-out-wordings"])
+def test_what_is_asked_of_a_scene_is_familiar_however_it_is_put(split: str) -> None:
+    asked = [q for seed in range(20) for q in sample_of(split, seed).questions]
+    unfamiliar = [q.text for q in asked if q.answer != MADE_FOR and not is_familiar(q.text)]
+    assert len(asked) > 50 and not unfamiliar

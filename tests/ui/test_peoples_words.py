@@ -53,6 +53,13 @@ def test_off_topic_it_says_what_it_is_for(handlers, scene) -> None:
     assert head.endswith("in common.") and "differs" not in head
 
 
+@pytest.mark.parametrize("question", ["Welche Farbe hat der Kreis?", "圆是什么颜色?", "12?", "?"])
+def test_what_is_not_said_in_its_words_is_off_topic(handlers, scene, question: str) -> None:
+    shown, _ = ask(handlers, scene, question)
+    instead, _ = shown["answers"].split('<details class="noise">')
+    assert MADE_FOR in instead and "Ask in English" in instead
+
+
 def test_the_true_answer_stands_beside_one_that_took_it_for_off_topic(handlers, scene) -> None:
     _, visit = ask(handlers, scene, "Who is the president?")
     known = dataclasses.replace(visit, truth="yes")
