@@ -158,8 +158,8 @@ def prune(
 def _family_of_model(model: Any) -> type[Model]:
     """The family that reads a stock model.
 
-    Raises ValueError, with a sentence to show, for one of another class, in training mode or
-    without a vision tower in memory.
+    Raises ValueError, with a sentence to show, for one of another class, partly in training
+    mode or without vision tower and projector in memory.
     """
     family = FAMILIES.get(getattr(getattr(model, "config", None), "model_type", ""))
     if family is None or family.hf_class not in {base.__name__ for base in type(model).__mro__}:
@@ -168,13 +168,14 @@ def _family_of_model(model: Any) -> type[Model]:
             f"classes of transformers: {supported_classes()}. If torch.compile or PEFT wrapped it, "
             "pass the model inside."
         )
-    if model.device.type == "meta":
+    weights = model.model.named_parameters()
+    if any(weight.is_meta for name, weight in weights if name.startswith(family.vision_modules)):
         raise ValueError(
-            "The vision tower's weights are on no device: a device map has offloaded them. Load "
-            "the model with a device map that keeps the tower on a device."
+            "Weights of the vision tower or the projector are on no device: a device map has "
+            "offloaded them. Load the model with a device map that keeps both on a device."
         )
-    if model.training:
-        raise ValueError("The model is in training mode. Call model.eval() first.")
+    if any(part.training for part in model.modules()):  # it would draw at random
+        raise ValueError("The model or a part of it is in training mode. Call model.eval() first.")
     return family
 
 
@@ -185,8 +186,9 @@ def _read_inputs(
 
     family: of the model. The other arguments as of `prune`.
 
-    Raises ValueError, with a sentence to show: no picture or prompt, no tensors, not one picture
-    for each prompt, or a processor of another model.
+    Raises ValueError, with a sentence to show: no picture or prompt, a video, no tensors or of
+    shapes that do not go together, not one picture for each prompt, or a processor of another
+    model.
     """
     if not isinstance(inputs, Mapping):
         raise ValueError(
@@ -203,6 +205,8 @@ def _read_inputs(
         )
     if missing:
         raise ValueError(_OTHER_PROCESSOR)
+    if inputs.get("pixel_values_videos") is not None:
+        raise ValueError("These inputs hold a video, which cannot be pruned. Pass pictures alone.")
     if inputs.get("input_ids") is None:
         raise ValueError("These inputs hold no prompt. Pass text=… to the processor.")
     for name in ("input_ids", "attention_mask", *sorted(family.picture_inputs)):
@@ -212,6 +216,11 @@ def _read_inputs(
             )
     ids, mask = inputs["input_ids"].cpu(), inputs.get("attention_mask")
     real = torch.ones_like(ids) if mask is None else mask.cpu()
+    if ids.ndim != 2 or not len(ids) or real.shape != ids.shape:
+        raise ValueError(
+            f"input_ids has shape {tuple(ids.shape)} and attention_mask {tuple(real.shape)}. Both "
+            "must be (prompts, tokens), as the processor makes them."
+        )
     prompts = [row[there.bool()][None] for row, there in zip(ids, real, strict=True)]
     # Without a text side, which need not be read for inputs that are refused.
     pictures = family(model, processor, None, name=type(model).__name__).split(inputs)

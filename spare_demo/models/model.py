@@ -318,9 +318,8 @@ class Model(Resident):
             return None
 
         def embed() -> Tensor:
-            embedding = self.hf.get_input_embeddings()
-            ids = torch.tensor(word_ids(self.tokenizer, found), device=embedding.weight.device)
-            rows = self._passes.run(lambda: embedding(ids))[0]
+            ids = torch.tensor(word_ids(self.tokenizer, found), device=self.device)
+            rows = self._passes.run(lambda: self.hf.get_input_embeddings()(ids))[0]
             return plain_tensor(rows).float().to(self.device)
 
         return memoize(embed)

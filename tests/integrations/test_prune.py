@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import accelerate
 import pytest
 import torch
 import transformers
@@ -386,6 +387,10 @@ def test_inputs_that_do_not_fit_are_refused_with_a_sentence(stock: Stock) -> Non
         (good, {"question": [5]}, "question must be text.*None for none"),
         ([1], {}, "not list. Pass processor"),
         ({**good, "attention_mask": [[1]]}, {}, "attention_mask of these inputs is no tensor"),
+        ({**good, "attention_mask": torch.ones(1, 3)}, {}, r"attention_mask \(1, 3\)\. Both must"),
+        ({**good, "input_ids": ids[0], "attention_mask": None}, {}, "Both must be"),
+        ({**good, "input_ids": ids[:0], "attention_mask": None}, {}, "Both must be"),
+        ({**good, "pixel_values_videos": ids}, {}, "hold a video, which cannot be pruned"),
     ):
         with pytest.raises(ValueError, match=said):
             stock.prune(inputs, **{"budget": 3, **given})
@@ -430,11 +435,32 @@ def test_other_classes_and_training_are_refused(
         prune(torch.compile(stock.model), stock.processor, inputs, budget=3)
     with torch.device("meta"):
         offloaded = type(stock.model)(stock.model.config).eval()
-    with pytest.raises(ValueError, match="keeps the tower on a device"):
+    with pytest.raises(ValueError, match="keeps both on a device"):
         prune(offloaded, stock.processor, inputs, budget=3)
-    monkeypatch.setattr(stock.model, "training", True)
+    part = stock.model.model.language_model.layers[0]  # as a caller leaves it who trains that part
+    monkeypatch.setattr(part, "training", True)
     with pytest.raises(ValueError, match=r"model\.eval"):
         stock.prune(inputs, budget=3)
+    assert part.training
+
+
+def test_the_language_model_can_be_offloaded_and_what_makes_the_tokens_cannot(
+    stock: Stock, request: pytest.FixtureRequest
+) -> None:
+    folder = request.getfixturevalue(f"{stock.name}_folder")
+    inputs = stock.inputs([noise((90, 60))], ["Which word?"])
+    # The language model embeds the question's words, too.
+    given: dict[str, Any] = {"budget": 3, "question": "Which word?", "guidance_text": "words"}
+    for name in stock.model.model._modules:
+        model = type(stock.model).from_pretrained(folder)
+        accelerate.cpu_offload(model.model.get_submodule(name), execution_device="cpu")
+        if name == "language_model":
+            pruned = prune(model, stock.processor, inputs, **given)
+            expected = stock.prune(inputs, **given)
+            assert torch.equal(pruned["inputs_embeds"], expected["inputs_embeds"])
+        else:
+            with pytest.raises(ValueError, match="keeps both on a device"):
+                prune(model, stock.processor, inputs, **given)
 
 
 def test_the_warning_says_what_the_method_lacks(
