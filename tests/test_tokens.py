@@ -61,8 +61,9 @@ def test_comparing_says_that_text_is_needed() -> None:
 
 
 def test_selection_keeps_the_order_and_sorts_what_is_kept() -> None:
-    selection = Selection(order=[5, 0, 3], gain=torch.tensor([3.0, 2.0, 1.0]))
+    selection = Selection(order=[5, 0, 3], gain=np.array([1.0, 2, 3])[::-1])
     assert selection.order.tolist() == [5, 0, 3]
+    assert selection.gain.tolist() == [3, 2, 1]
     assert selection.kept.tolist() == [0, 3, 5]
     assert selection.order.dtype == selection.kept.dtype == torch.long
     assert len(selection) == 3
@@ -75,6 +76,7 @@ def test_selection_keeps_the_order_and_sorts_what_is_kept() -> None:
         (2, 1),
         range(2, 0, -1),
         np.array([2, 1]),
+        np.array([1, 2])[::-1],  # as of argsort()[::-1]
         torch.tensor([2, 1], dtype=torch.int32),
         torch.tensor([2, 1], dtype=torch.uint8),
     ],
@@ -118,6 +120,10 @@ def test_selection_refuses_fields_that_do_not_fit() -> None:
         Selection([0, 1], features=torch.ones(2, 3), sources=torch.ones(3, 4))
     with pytest.raises(ValueError, match="merged features"):
         Selection([0, 1], features=torch.ones(2))
+    with pytest.raises(ValueError, match=r"sources must be a torch tensor \(r, n\)"):
+        Selection([0, 1], features=torch.ones(2, 3), sources=np.ones((2, 4)))
+    with pytest.raises(ValueError, match=r"bias must be a torch tensor \(r,\)"):
+        Selection([0, 1], features=torch.ones(2, 3), bias=np.ones(2))
 
 
 def test_check_compares_with_the_picture() -> None:

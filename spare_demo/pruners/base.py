@@ -257,11 +257,11 @@ class Pruner(Method):
             )
         k = check_budget(budget, tokens.n)
         self.check(tokens)
-        before = _writes(tokens.features)
+        before = _state(tokens.features)
         with torch.no_grad():
             selection = self._select(tokens, k)
         problem = f"The method {self.name!r} was asked for {k} visual tokens and"
-        if _writes(tokens.features) != before:  # others, and the model's answers, read them too
+        if _state(tokens.features) != before:  # others, and the model's answers, read them too
             raise ValueError(f"{problem} changed their features. Let its _select change a clone.")
         if not isinstance(selection, Selection):
             raise ValueError(f"{problem} its _select returned no Selection. Let it return one.")
@@ -281,9 +281,11 @@ class Pruner(Method):
         """`select` with everything checked: 1 <= k <= n, and text where it is needed."""
 
 
-def _writes(tensor: Tensor) -> int:
-    """How often a tensor was written to; 0 where PyTorch does not count."""
-    return 0 if tensor.is_inference() else tensor._version
+def _state(matrix: Tensor) -> tuple[int, list[float]]:
+    """What changes when it is written to: PyTorch's count, and in memory that NumPy writes to
+    uncounted its first column."""
+    writes = 0 if matrix.is_inference() else matrix._version
+    return writes, matrix[:, 0].tolist() if matrix.is_cpu else []
 
 
 Limits = tuple[int, int] | tuple[float, float]

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
+Indices = Tensor | np.ndarray[Any, Any] | Sequence[int]
 
-def as_indices(indices: Tensor | Sequence[int]) -> Tensor:
+
+def as_tensor(values: Any) -> Tensor:
+    """A detached tensor on the CPU; also of NumPy's reversed views, which torch refuses."""
+    if isinstance(values, np.ndarray):
+        values = values.copy()
+    return torch.as_tensor(values).detach().cpu()
+
+
+def as_indices(indices: Indices) -> Tensor:
     """Integers as a new 1-D LongTensor on the CPU; ValueError for anything else."""
     try:
-        values = torch.as_tensor(indices).detach().cpu()
+        values = as_tensor(indices)
     except (TypeError, ValueError, RuntimeError, OverflowError) as error:
         raise ValueError(
             "Patch indices could not be read. Pass a list of whole numbers such as [3, 17, 240]."

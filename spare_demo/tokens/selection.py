@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import torch
 from torch import Tensor
 
 from spare_demo.tokens.arrays import NOT_STORED, FloatArray, IndexArray, ShareRows
-from spare_demo.tokens.checks import as_indices, check_matrix
+from spare_demo.tokens.checks import Indices, as_indices, as_tensor, check_matrix, check_tensor
 
 NEAR_TIE = 1e-6
 """A pick whose value exceeds the next best by less than this share is a near tie: float32 resolves
@@ -53,6 +54,19 @@ class Selection:
     informed: int | None = None
     bias: Annotated[Tensor | None, NOT_STORED] = None
 
+    if TYPE_CHECKING:  # a list and NumPy's arrays are taken, too
+
+        def __init__(
+            self,
+            order: Indices,
+            gain: Tensor | Sequence[float] | None = None,
+            features: Tensor | None = None,
+            sources: Tensor | None = None,
+            margin: Tensor | Sequence[float] | None = None,
+            informed: int | None = None,
+            bias: Tensor | None = None,
+        ) -> None: ...
+
     def __post_init__(self) -> None:
         order = as_indices(self.order)
         if len(order) == 0:
@@ -71,13 +85,16 @@ class Selection:
         for name in ("gain", "margin"):
             if getattr(self, name) is None:
                 continue
-            values = torch.as_tensor(getattr(self, name)).detach().cpu()
+            values = as_tensor(getattr(self, name))
             if values.shape != order.shape:
                 raise ValueError(
                     f"{name} has shape {tuple(values.shape)} but order has {len(order)} entries. "
                     f"Pass one {name} per pick."
                 )
             object.__setattr__(self, name, values)
+        for name, shape in (("sources", "(r, n)"), ("bias", "(r,)")):
+            if getattr(self, name) is not None:
+                check_tensor(name, getattr(self, name), shape)
         if self.features is not None:
             check_matrix("merged features", self.features, "(r, d)")
             if self.sources is not None and len(self.sources) != len(self.features):
