@@ -110,7 +110,8 @@ class Result:
         partial_text: the text so far of each answer that is under way.
         language_model: whether the model had one; without it there are no answers.
         system: the system sentence of the prompt, by name.
-        view: the picture with the question as the model encoded it; None of a result from a file.
+        view: the picture with the question as the model encoded it; None of a result from a file
+            or from another process.
     """
 
     model: str
@@ -141,6 +142,22 @@ class Result:
     language_model: bool = True
     system: str = "none"
     view: Annotated[View | None, NOT_STORED] = None
+
+    def __repr__(self) -> str:
+        """The question and its answers: all fields would fill many pages."""
+        answers = {label: answer.text for label, answer in self.answers.items()}
+        kept = f"{self.budget} of {self.visual_tokens} tokens"
+        return f"<Result of {self.model}, {kept}: {self.question!r} {answers}>"
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What another process gets: all but the view, whose functions stay with the model."""
+        return {**vars(self), "view": None}
+
+    def __deepcopy__(self, memo: object = None) -> Result:
+        """Itself, since it is never changed."""
+        return self
+
+    __copy__ = __deepcopy__
 
     @property
     def finished(self) -> bool:

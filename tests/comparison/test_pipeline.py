@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from itertools import pairwise
 from typing import Any
 
@@ -140,6 +142,22 @@ def test_titles_tell_the_settings(tiny_model: LlavaModel, photo: Image.Image) ->
     second = compare(tiny_model, photo, QUESTION, by_hand, 5, 1)
     assert second.titles == {"mine": "mine", "set": "set"}
     assert second.methods["mine"].title == "SPARE"
+
+
+def test_another_process_gets_a_result_without_its_view(result: Result) -> None:
+    sent = pickle.loads(pickle.dumps(result))
+    assert sent.view is None and sent.finished
+    assert {label: a.token_ids for label, a in sent.answers.items()} == {
+        label: a.token_ids for label, a in result.answers.items()
+    }
+    assert torch.equal(sent.selections["spare"].order, result.selections["spare"].order)
+    assert copy.copy(result).view is copy.deepcopy(result).view is result.view
+
+
+def test_a_result_shows_its_question_and_answers_and_no_tensors(result: Result) -> None:
+    shown = repr(result)
+    assert QUESTION in shown and repr(result.answers["spare"].text) in shown
+    assert "tensor(" not in shown
 
 
 def test_a_new_label_changes_nothing_else(result: Result) -> None:
