@@ -60,9 +60,20 @@ GROUPS = {  # group of a method: its heading
 }
 
 
+def _abstract() -> Any:
+    """An attribute that every class has to say; a class attribute can take its place."""
+    return property(abstractmethod(lambda method: None))
+
+
 class Method(ABC):
     """What every method has; it is a `Pruner`, or a `LayerPruner` inside the language model."""
 
+    name: str = _abstract()
+    """The name in the table, lower case, stable."""
+    title: str = _abstract()
+    """The name on the page."""
+    summary: str = _abstract()
+    """One line: what is kept and why."""
     inside: bool = False
     """Whether it chooses inside the language model, layer by layer: `plan` instead of `select`."""
     by_hand: bool = False
@@ -102,21 +113,6 @@ class Method(ABC):
     """The optional fields of VisualTokens, beyond the text, that `select` cannot do without."""
     blocks: tuple[int, ...] = ()
     """The blocks of the vision tower that `select` reads, as `blocks.block_place` counts them."""
-
-    @property
-    @abstractmethod
-    def name(self) -> str:
-        """The name in the table, lower case, stable."""
-
-    @property
-    @abstractmethod
-    def title(self) -> str:
-        """The name on the page."""
-
-    @property
-    @abstractmethod
-    def summary(self) -> str:
-        """One line: what is kept and why."""
 
     @property
     def merging_note(self) -> str:
