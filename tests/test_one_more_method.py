@@ -124,6 +124,7 @@ def compared(photo_file: str, question: str, method: str, setting: str) -> dict[
         ("spare = spare_demo.pruners.random:Random", "'spare', and another one has that name"),
         ("mine = spare_demo.pruners.random:Random", "'mine', and its name is 'random'"),
         ("mine = json:JSONDecoder", "'mine', and is none"),
+        ("every-other = undecorated:EveryOther", "EveryOther must be a dataclass"),
     ],
 )
 def test_one_that_cannot_be_added_is_a_sentence(
@@ -133,6 +134,7 @@ def test_one_that_cannot_be_added_is_a_sentence(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
+    (tmp_path / "undecorated.py").write_text(FILE.replace("@dataclass(frozen=True)", ""))
     install(tmp_path, f"[spare_demo.methods]\n{entry}\n", monkeypatch)
     assert program.main(["methods"]) == 1
     assert sentence in capsys.readouterr().err

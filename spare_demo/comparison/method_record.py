@@ -9,7 +9,7 @@ from typing import Any
 
 from spare_demo.comparison.selections import Curve, Exploration
 from spare_demo.pruners import PRUNERS
-from spare_demo.pruners.options import title_of
+from spare_demo.pruners.options import fields_of, title_of
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class MethodRecord:
     def method(self) -> Any:
         """The method as it was set; None for a set made by hand.
 
-        Raises ValueError, with a sentence to show, where this version has no such method.
+        Raises ValueError, with a sentence to show, where the table has no such method.
         """
         if self.name is None:
             return None
@@ -43,8 +43,8 @@ class MethodRecord:
             return dataclasses.replace(PRUNERS[self.name], **self.settings)  # type: ignore[type-var]
         except (KeyError, TypeError, ValueError):
             raise ValueError(
-                f"The method {self.name[:40]!r} with these settings is not in this version. Use "
-                "the version that made the result."
+                f"The method {self.name[:40]!r} with these settings is not in this version. Put it "
+                "into spare_demo.PRUNERS, or use the version that made the result."
             ) from None
 
     @property
@@ -64,7 +64,7 @@ def record_of(exploration: Exploration, label: str) -> MethodRecord:
     return MethodRecord(
         method.name,
         title_of(method, PRUNERS, exploration.view.tokens.by_words),
-        dataclasses.asdict(method),
+        {name: getattr(method, name) for name in fields_of(method)},
         method.inside,
         method.lowest(exploration.n, exploration.view.layers),
         method.counting_note,

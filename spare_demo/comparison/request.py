@@ -18,7 +18,14 @@ from spare_demo.models import Model
 from spare_demo.pruners import PRUNERS, LayerPlan, Method
 from spare_demo.pruners.base import check_budget
 from spare_demo.pruners.by_hand import PlanByHand, SetByHand
-from spare_demo.pruners.options import Changes, changes_of, read_method, seeds_of, write_method
+from spare_demo.pruners.options import (
+    Changes,
+    changes_of,
+    check_settings,
+    read_method,
+    seeds_of,
+    write_method,
+)
 from spare_demo.relevance import GuidanceText, RelevanceOptions
 from spare_demo.settings import check_characters
 from spare_demo.tokens import Positions, Selection
@@ -207,6 +214,7 @@ def _method_of(label: str, entry: object) -> Method:
     if isinstance(entry, LayerPlan):
         return PlanByHand(entry)
     if isinstance(entry, Method):
+        check_settings(entry)
         return entry
     if isinstance(entry, type):
         raise ValueError(f"{label!r} must be a method, not its class. Write {entry.__name__}().")

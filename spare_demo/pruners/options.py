@@ -28,9 +28,19 @@ _KINDS: dict[type, tuple[Callable[[str], Any], str]] = {
 """How the text of a field is read, by the type of its limits or of its default, and in words."""
 
 
+def check_settings(method: Method) -> None:
+    """Raise ValueError, with a sentence to show, for a method that has no fields to set."""
+    if not dataclasses.is_dataclass(method):
+        name = type(method).__name__
+        raise ValueError(
+            f"{name} must be a dataclass, whose fields are its settings. Write "
+            f"@dataclass(frozen=True) above class {name}."
+        )
+
+
 def fields_of(method: Any) -> dict[str, dataclasses.Field[Any]]:
     """The settings of a method by name, in the order of its file."""
-    return {field.name: field for field in dataclasses.fields(method)}
+    return {field.name: field for field in dataclasses.fields(method) if field.init}
 
 
 def read_options(texts: Sequence[str], methods: Mapping[str, Any]) -> Changes:
@@ -73,6 +83,7 @@ def read_method(text: str, methods: Mapping[str, Any]) -> Any:
     if isinstance(methods[name], type):
         instance = f"{methods[name].__name__}()"
         raise ValueError(f"{name!r} is set to a class. Write PRUNERS[{name!r}] = {instance}.")
+    check_settings(methods[name])
     texts = [f"{name}.{part}" for part in settings.split(",") if part]
     return dataclasses.replace(methods[name], **read_options(texts, methods).get(name, {}))
 
@@ -132,7 +143,12 @@ def changes_of(method: Any, methods: Mapping[str, Any]) -> dict[str, Any]:
     if type(usual) is not type(method):
         return {}
     values = {name: getattr(method, name) for name in fields_of(method) if name != "seed"}
-    return {name: value for name, value in values.items() if value != getattr(usual, name)}
+    # Of two tensors == says no one truth: they are the same only where they are one.
+    return {
+        name: value
+        for name, value in values.items()
+        if value is not (other := getattr(usual, name)) and (value == other) is not True
+    }
 
 
 def title_of(method: Method, methods: Mapping[str, Any], by_words: bool = False) -> str:

@@ -6,13 +6,14 @@ from collections.abc import Iterable
 from importlib.metadata import EntryPoint
 
 from spare_demo.pruners import PRUNERS, Method
+from spare_demo.pruners.options import check_settings
 
 
 def add_methods(entries: Iterable[EntryPoint]) -> None:
     """Adds them to `PRUNERS`, with their usual settings: a class for each entry, by its name.
 
     Raises ValueError, with a sentence to show, for one that cannot be loaded, is no method, whose
-    name is taken, or whose class has another `name`.
+    name is taken, or whose class has another `name` or is no dataclass.
     """
     for entry in entries:
         problem = f"{entry.value} is to be the method {entry.name!r}, and"
@@ -38,4 +39,5 @@ def add_methods(entries: Iterable[EntryPoint]) -> None:
                 f"{problem} its name is {method.name!r}. Give it one name in the package that "
                 "brings it."
             )
+        check_settings(method)
         PRUNERS[entry.name] = method

@@ -99,7 +99,7 @@ def to_json(result: Result, with_picture: bool = False) -> dict[str, Any]:
         "format": FORMAT,
         "versions": versions(),
         "picture": picture,
-        **_schema().dump_python(result, mode="json", exclude=_NOT_WRITTEN),
+        **_schema().dump_python(result, mode="json", exclude=_NOT_WRITTEN, fallback=repr),
         "cost": [dataclasses.asdict(row) for row in cost_rows(result.answers)],
         "near_ties": {label: kept.near_ties for label, kept in result.selections.items()},
     }

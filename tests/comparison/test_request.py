@@ -10,10 +10,11 @@ import pytest
 
 from spare_demo.comparison.request import Request, able_methods, choose, read_budget
 from spare_demo.models import LlavaModel
-from spare_demo.pruners import PRUNERS
+from spare_demo.pruners import PRUNERS, Pruner
 from spare_demo.pruners.divprune import DivPrune
 from spare_demo.pruners.random import Random
 from spare_demo.pruners.uniform import Uniform
+from spare_demo.tokens import Selection, VisualTokens
 
 N = 16
 
@@ -71,6 +72,19 @@ def test_a_class_in_the_place_of_a_method_is_refused(monkeypatch: pytest.MonkeyP
     monkeypatch.setitem(PRUNERS, "mine", Random)
     with pytest.raises(ValueError, match=r"Write PRUNERS\['mine'\] = Random\(\)\."):
         choose(["mine"])
+
+
+def test_a_method_that_is_no_dataclass_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Bare(Pruner):
+        name = title = summary = "bare"
+
+        def _select(self, tokens: VisualTokens, k: int) -> Selection:
+            return Selection(range(k))
+
+    monkeypatch.setitem(PRUNERS, "bare", Bare())
+    for methods in (["bare"], {"mine": Bare()}):
+        with pytest.raises(ValueError, match=r"Write @dataclass\(frozen=True\) above class Bare\."):
+            choose(methods)
 
 
 @pytest.mark.parametrize(

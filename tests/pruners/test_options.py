@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import pytest
+import torch
 
 from spare_demo.pruners import PRUNERS
 from spare_demo.pruners.divprune import DivPrune
@@ -42,6 +43,22 @@ class Mine(Random):
     late: bool = False
     words: tuple[str, ...] = ()
     name = "mine"
+
+
+@dataclass(frozen=True)
+class Learned(Random):
+    """A method of one's own that holds a tensor, and counts."""
+
+    weights: torch.Tensor = field(default_factory=lambda: torch.ones(2))
+    runs: int = field(default=0, init=False)
+    name = "learned"
+
+
+def test_a_field_can_hold_a_tensor_and_one_that_cannot_be_given_is_no_setting() -> None:
+    usual, other = Learned(), Learned(weights=torch.ones(2))
+    assert changes_of(usual, {"learned": usual}) == {}
+    assert list(changes_of(other, {"learned": usual})) == ["weights"]
+    assert "runs" not in fields_of(usual)
 
 
 def test_plain_fields_are_read_by_the_type_of_their_defaults() -> None:

@@ -21,6 +21,7 @@ from spare_demo.images.geometry import MultiGrid
 from spare_demo.models import LlavaModel
 from spare_demo.pruners import PRUNERS
 from spare_demo.pruners.by_hand import SetByHand
+from spare_demo.pruners.random import Random
 from spare_demo.results.drawings import PANELS, drawings
 from spare_demo.results.io import (
     MOST_LISTS,
@@ -51,6 +52,26 @@ def result(tiny_model: LlavaModel, photo: Image.Image) -> Result:
 @pytest.fixture
 def data(result: Result) -> Any:
     return json.loads(write_result(result))
+
+
+@dataclasses.dataclass(frozen=True)
+class Learned(Random):
+    """A method of one's own that holds a tensor."""
+
+    weights: torch.Tensor = dataclasses.field(default_factory=lambda: torch.ones(2))
+    name = "learned"
+
+
+def test_a_method_of_ones_own_that_holds_a_tensor_is_written(
+    tiny_model: LlavaModel, photo: Image.Image
+) -> None:
+    made = compare(tiny_model, photo, QUESTION, {"mine": Learned()}, 8, 3)
+    assert made.methods["mine"].settings["weights"].tolist() == [1, 1]
+    with pytest.raises(ValueError, match=r"Put it into spare_demo\.PRUNERS"):
+        made.request  # noqa: B018
+    saved = read_result(write_result(made))
+    assert saved.result.selections["mine"].order.tolist() == made.selections["mine"].order.tolist()
+    assert "'learned' with these settings is not in this version" in " ".join(saved.notes)
 
 
 def test_it_comes_back_as_it_was(result: Result) -> None:
