@@ -147,8 +147,8 @@ def choose(
     name takes `seed` if it draws at random and the name says none, and `changes` of its settings
     (`read_options` reads them); one given ready-made keeps its own.
 
-    Raises ValueError for an unknown name (listing the known ones), a label that is taken, changes
-    of a method that is not among the names, no seed, or nothing at all.
+    Raises ValueError for an unknown name (listing the known ones), a label that is taken or no
+    text, changes of a method that is not among the names, no seed, or nothing at all.
     """
     seed = read_seed(seed)
     if isinstance(pruners, str):
@@ -207,8 +207,10 @@ def able_methods(
     return tuple(names), reasons
 
 
-def _method_of(label: str, entry: object) -> Method:
+def _method_of(label: object, entry: object) -> Method:
     """A method as it is; a set or a plan made by hand in the place of one."""
+    if not isinstance(label, str):
+        raise ValueError(f"A label must be text, and {brief(label)} is {type(label).__name__}.")
     if isinstance(entry, Selection):
         return SetByHand(entry)
     if isinstance(entry, LayerPlan):

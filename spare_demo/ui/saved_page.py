@@ -106,7 +106,7 @@ def visit_of(result: Result) -> Visit:
     """
     if result.view is None:
         raise ValueError(
-            "This result was read from a file, which has no features. Ask the model again with "
+            "This result came from a file or another process and has no features. Ask again with "
             "compare --from FILE --again, or run(model, result.request) in Python."
         )
     labels = list(result.methods)[: len(SLOTS)]
