@@ -14,11 +14,14 @@ import plotly.graph_objects as go
 
 from spare_demo.render.base import number, tokens_word
 from spare_demo.render.chart import INK, PLOTLY_AXIS, PLOTLY_LAYOUT, round_ticks
-from spare_demo.render.colours import Colour, colours_of
+from spare_demo.render.colours import PALETTE, Colour, colours_of
 from spare_demo.render.display import Area, Display, Item, Line, Point, Text
+from spare_demo.render.text import drawable, font
 
 Curve = Sequence[float | None]
 """One value for each budget; None where there is none, which leaves a gap."""
+Look = tuple[Colour, float, tuple[float, float] | None]
+"""Colour, width and dash of a line."""
 Band = tuple[Sequence[float], Sequence[float], Sequence[float]]
 """Mean, lowest and highest of random picks."""
 
@@ -26,14 +29,18 @@ _RANDOM_FILL = "rgba(128,128,128,0.22)"
 _EQUAL = 1e-9  # relative errors this close differ by rounding alone
 
 # Of the files.
-_WIDTH, _HEIGHT = 760, 380
+_HEIGHT = 380
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 560, 24, 320
 _LINE: Colour = (0x55, 0x55, 0x55)
 _GRID: Colour = (0xDD, 0xDD, 0xDD)
 _BAND: Colour = (0xE2, 0xE2, 0xE2)
 _TEXT: Colour = (0x20, 0x24, 0x2A)
-_SIZE = 13  # of text
-_SCALE = 3  # PNG pixels per unit: 2280 across, a paper's column at 300 dots an inch and more
+_SIZE = 17  # of text: 6 points where two methods' curves are as wide as a paper's column
+_ROW = 22  # of the legend
+_SCALE = 3  # PNG pixels per unit
+# What tells methods of one colour apart: units drawn and left out. The greys have dashes of theirs.
+_DASHES = (None, (10.0, 4.0), (4.0, 4.0), (18.0, 7.0), (2.0, 5.0))
+_RANDOM, _BOUND = (2.0, 3.0), (7.0, 4.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,8 +96,10 @@ class CurveChart:
             showlegend=False,
         )
         traces = [band, self._trace("random", mean, INK, "dot")]
-        for label, (r, g, b) in colours_of(self.series).items():
-            traces.append(self._trace(label, self.series[label], f"rgb({r},{g},{b})", "solid"))
+        for label, (colour, _, dash) in self._looks.items():
+            dashes = "solid" if dash is None else f"{dash[0]:g}px,{dash[1]:g}px"
+            paint = f"rgb({','.join(map(str, colour))})"
+            traces.append(self._trace(label, self.series[label], paint, dashes, 2.5))
         if self.bound is not None:
             traces.append(self._trace("SVD bound", self.bound, INK, "dash"))
         axis = PLOTLY_AXIS | {"tickcolor": INK, "ticks": "outside"}
@@ -117,13 +126,23 @@ class CurveChart:
         )
         return go.Figure(traces, layout)
 
-    def _trace(self, name: str, values: Curve, colour: str, dash: str) -> go.Scatter:
+    @property
+    def _looks(self) -> dict[str, Look]:
+        """Every method's look, by its place."""
+        return {
+            label: (colour, 2.5, _DASHES[place // len(PALETTE) % len(_DASHES)])
+            for place, (label, colour) in enumerate(colours_of(self.series).items())
+        }
+
+    def _trace(
+        self, name: str, values: Curve, colour: str, dash: str, width: float = 1.5
+    ) -> go.Scatter:
         return go.Scatter(
             x=list(self.budgets),
             y=_plain(values),
             name=name,
             mode="lines",
-            line={"color": colour, "width": 2.5 if dash == "solid" else 1.5, "dash": dash},
+            line={"color": colour, "width": width, "dash": dash},
             hovertemplate="%{y:.3f}",
         )
 
@@ -154,27 +173,28 @@ class CurveChart:
             texts.append(Text(_LEFT - 8, y + 4, f"{tick:.4g}", _SIZE, _TEXT, "rs"))
         for k in [2**e for e in range(13) if budgets[0] <= 2**e <= budgets[-1]]:
             items.append(Line(((x_at(k), _BOTTOM), (x_at(k), _BOTTOM + 5)), _LINE))
-            texts.append(Text(x_at(k), _BOTTOM + 20, str(k), _SIZE, _TEXT, "ms"))
+            texts.append(Text(x_at(k), _BOTTOM + 22, str(k), _SIZE, _TEXT, "ms"))
         items.append(Line(((_LEFT, _BOTTOM), (_RIGHT, _BOTTOM)), _LINE))
         if budgets[0] <= self.budget <= budgets[-1]:
             x = x_at(self.budget)
             items.append(Line(((x, _TOP), (x, _BOTTOM)), _LINE, 1.5))
             texts.append(Text(x, _TOP - 8, f"k = {self.budget}", _SIZE, _TEXT, "ms"))
-        looks: dict[str, tuple[Colour, float, tuple[float, float] | None]] = {
-            label: (colour, 2.5, None) for label, colour in colours_of(self.series).items()
-        }
-        looks |= {"random": (_LINE, 1.5, (2, 3)), "SVD bound": (_LINE, 1.5, (7, 4))}
-        for index, (label, values) in enumerate(self._curves.items()):
-            if line_points := points(values):
-                items.append(Line(line_points, *looks[label]))
-            y = _TOP + 12 + 22 * index
+        looks = self._looks | {"random": (_LINE, 1.5, _RANDOM), "SVD bound": (_LINE, 1.5, _BOUND)}
+        # Of a method inside the language model there may be no line.
+        lines = {label: line for label, values in self._curves.items() if (line := points(values))}
+        for index, (label, line) in enumerate(lines.items()):
+            items.append(Line(line, *looks[label]))
+            y = _TOP + 12 + _ROW * index
             items.append(Line(((_RIGHT + 20, y), (_RIGHT + 48, y)), *looks[label]))
-            texts.append(Text(_RIGHT + 56, y + 4, label, _SIZE, _TEXT, "ls"))
+            texts.append(Text(_RIGHT + 56, y + 5, label, _SIZE, _TEXT, "ls"))
         middle = (_LEFT + _RIGHT) / 2
-        texts.append(Text(middle, _BOTTOM + 44, "tokens kept (k)", _SIZE, _TEXT, "ms"))
+        texts.append(Text(middle, _BOTTOM + 46, "tokens kept (k)", _SIZE, _TEXT, "ms"))
         half_way = (_TOP + _BOTTOM) / 2
         texts.append(Text(18, half_way, self.file_title, _SIZE, _TEXT, "ms", upright=True))
-        return Display(_WIDTH, _HEIGHT, [*items, *texts], self.sentence, scale=_SCALE)
+        longest = max(font(_SIZE).getlength(drawable(label)) for label in lines)
+        width = math.ceil(_RIGHT + 56 + longest + 8)
+        height = max(_HEIGHT, _TOP + _ROW * (len(lines) + 1))
+        return Display(width, height, [*items, *texts], self.sentence, scale=_SCALE)
 
 
 def error_chart(

@@ -188,8 +188,9 @@ def test_curve() -> None:
 
 
 def test_the_curve_as_a_picture_has_its_lines_where_the_svg_has_them() -> None:
-    pixels = np.asarray(shown([0.5, 0.1, 0.0]).image)
-    assert pixels.shape == (1140, 2280, 3)
+    display = shown([0.5, 0.1, 0.0])
+    pixels = np.asarray(display.image)
+    assert pixels.shape == (1140, 3 * display.width, 3)
     # Half way from (64, 24) to (312, 172) of SPARE's line, in threefold pixels.
     assert tuple(pixels[98 * 3, 188 * 3]) == BLUE
     # Half way between CDPruner's second and last point.
@@ -202,6 +203,28 @@ def test_the_curve_as_a_picture_has_its_lines_where_the_svg_has_them() -> None:
     strip = pixels[300:900, 10:70]
     inked = np.argwhere((strip < 100).all(axis=-1))
     assert np.ptp(inked[:, 0]) > 3 * np.ptp(inked[:, 1])
+
+
+def test_curves_of_many_methods_are_all_named_within_the_picture_and_look_different() -> None:
+    names = [f"A method with a long name, {index}" for index in range(30)]
+    series = {name: [1.0, 0.5] for name in names} | {"without a line": [None, None]}
+    band = ([0.95, 0.65], [0.8, 0.5], [1.0, 0.7])
+    chart = CurveChart([1, 4], series, band, 4, "y", "y")
+    root = read(chart.display.svg)
+    named = {part.text: part for part in root.iter(f"{SVG}text") if part.text in series}
+    assert list(named) == names
+    for part in named.values():
+        end = float(part.attrib["x"]) + float(part.attrib["textLength"])
+        assert end <= float(root.attrib["width"])
+        assert float(part.attrib["y"]) <= float(root.attrib["height"])
+    looks = [
+        (part.attrib["stroke"], part.attrib.get("stroke-dasharray"))
+        for part in root.iter(f"{SVG}polyline")
+        if part.attrib["points"].startswith("580.0,")  # the legend's
+    ]
+    assert len(set(looks)) == len(names) + 1  # and random's
+    traces = [(trace.line.color, trace.line.dash) for trace in chart.figure.data[1:]]
+    assert len(set(traces)) == len(traces)
 
 
 def test_a_curve_of_zeros_is_drawn() -> None:
