@@ -160,13 +160,14 @@ def _against_truth(
     lost = [label for label in names if label in answers and label not in right]
     true, unpruned = _quote(truth), _quote(whole.text)
     if UNPRUNED in right:
+        shares = _shares(whole, [*kept, *lost], answers, _RIGHT_WORD)
         if not lost:
-            said = f"{_does(kept, names, 'still answer')} {true}, as all tokens do"
-        elif kept:
-            said = f"{_does(kept, names, 'still answer')} {true}; {_answers(lost, answers, names)}"
-        else:
-            said = f"{_answers(lost, answers, names)}; all tokens answer {true}, which is right"
-        return f"{said}{_shares(whole, [*kept, *lost], answers, _RIGHT_WORD)}."
+            return f"{_does(kept, names, 'still answer')} {true}, as all tokens do{shares}."
+        if not kept:
+            said = f"{_answers(lost, answers, names)}{shares}"
+            return f"{said}; all tokens answer {true}, which is right."
+        said = f"{_does(kept, names, 'still answer')} {true}; {_answers(lost, answers, names)}"
+        return f"{said}{shares}."
     if kept:
         said = (
             f"{_does(kept, names, 'answer')} {true}, which is right; all tokens answer {unpruned}"
@@ -187,12 +188,14 @@ def _against_unpruned(answers: Mapping[str, Answer], names: Mapping[str, str]) -
     others = {label: place.word + 1 for label, place in places.items() if place is not None}
     quotes, unpruned = [_quote(answers[label].text) for label in others], _quote(whole.text)
     longest = max(len(answers[label].text) for label in (UNPRUNED, *others))
+    shares = _shares(whole, [*same, *others], answers, _first_word(whole))
     if len(others) <= _MOST_NAMES and longest <= _LONGEST_QUOTE and unpruned not in quotes:
         said = [f"{_does(same, names, 'answer')} {unpruned}"] if same else []
         if others:
-            said += [_answers([*others], answers, names), f"all tokens answer {unpruned}"]
-        else:
-            said[-1] += ", as all tokens do"
+            said.append(_answers([*others], answers, names))
+            # The probabilities are the methods', and would be read as those of all tokens.
+            return f"{'; '.join(said)}{shares}; all tokens answer {unpruned}."
+        said[-1] += ", as all tokens do"
     else:  # the words would say too much, or not what differs
         said = [f"{_does(same, names, 'answer')} as all tokens do"] if same else []
         if len(others) > _MOST_NAMES:
@@ -202,7 +205,7 @@ def _against_unpruned(answers: Mapping[str, Answer], names: Mapping[str, str]) -
             for label, k in others.items():
                 said.append(f"{names[label]} differs{reference} from word {k} on")
                 reference = ""
-    return f"{'; '.join(said)}{_shares(whole, [*same, *others], answers, _first_word(whole))}."
+    return f"{'; '.join(said)}{shares}."
 
 
 def _first_word(answer: Answer) -> str:

@@ -19,9 +19,9 @@ TERMS = {  # word on the page: what it means
         "same tokens, 0 none in common."
     ),
     "weight": (
-        "What a method multiplies a patch's novelty by because of the question; novelty is how far "
-        "the patch points away from all that were picked before. Weights of two methods are not "
-        "comparable."
+        "What a method multiplies a patch's novelty by because of the question, CDPruner by its "
+        "square; novelty is how far the patch points away from all that were picked before. "
+        "Weights of two methods are not comparable."
     ),
     "leftover": (
         "The share of a patch's features (squared norm) that no combination of the kept tokens "

@@ -202,6 +202,17 @@ def test_a_patch_is_explained_in_one_sentence_first(reader) -> None:
     expect(first).to_contain_text(f"its {told} is")
 
 
+def test_a_weight_that_enters_squared_is_called_so(reader) -> None:
+    """The number beside the layer Weight's would be another one of the same name."""
+    reader.point(30)
+    for slot, label, power in (("a", "× text weight", 1), ("b", "× text weight²", 2)):
+        row = reader.find(f".reason.{slot} .factors tr").nth(2)
+        expect(row.locator("th")).to_have_text(label)
+        weight = reader.page.evaluate(f"SPARE.state.data.slots.{slot.upper()}.weight[30]")
+        shown = float(row.locator("td").last.inner_text())
+        assert shown == pytest.approx(weight**power, rel=0.01)
+
+
 def test_few_stops_of_the_tab_key_lead_to_the_answers(reader) -> None:
     reader.page.evaluate("document.activeElement.blur()")
     stops = 0

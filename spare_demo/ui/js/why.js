@@ -80,6 +80,10 @@ SPARE.why = (element, trigger) => {
   const brief = (value) => (Math.abs(value) < 1000 ? number(value) : value.toExponential(2));
   const greatest = (values) => values.reduce((most, value) => Math.max(most, value), 0);
 
+  // CDPruner multiplies by the square of the weight that the layer Weight shows.
+  const squares = ({weight, factors: {text}}) =>
+    Boolean(weight) && weight.some((value, token) => Math.abs(value - text[token]) > 1e-3);
+
   function factors(slot, reason) {
     const {data} = state, method = data.slots[slot];
     if (!reason.factors) return `<p>${escape(method.title)} is not a product of these three factors.</p>`;
@@ -91,31 +95,32 @@ SPARE.why = (element, trigger) => {
     return '<table class="factors"><tbody>' +
       bar('novelty', own.novelty, 1, brief(own.novelty), versus('novelty')) +
       bar('× magnitude', own.magnitude, most.magnitude, brief(own.magnitude), versus('magnitude')) +
-      bar('× text weight', own.text, most.text, brief(own.text), versus('text')) +
+      bar(squares(method) ? '× text weight²' : '× text weight', own.text, most.text,
+        brief(own.text), versus('text')) +
       bar('= product', own.value, won ? Math.max(won.value, own.value) : own.value,
         brief(own.value), versus('value')) + '</tbody></table>' +
       `<p>At pick ${reason.step + 1}. ` + (same ? 'It was picked then, with the largest product.'
         : `Picked then: ${name(reason.winner)}, with ${brief(won.value)} (the marks).`) + '</p>';
   }
 
-  const WORDS = {novelty: 'novelty', magnitude: 'magnitude', text: 'text weight'};
-
   // Why, in one sentence: of a patch that was not picked, the factor that was smallest beside that of
   // the patch picked in its place; of one that was, the product that no other had.
-  function verdict(reason, count) {
+  function verdict(method, reason, count) {
     const {rank, factors: own, winning: won, step: at, winner} = reason;
     if (!own) return '';
+    const text = squares(method) ? 'squared text weight' : 'text weight';
+    const words = {novelty: 'novelty', magnitude: 'magnitude', text};
     if (winner === state.cursor) {
       return `Kept: at pick ${at + 1} no patch that was left had a larger product.`;
     }
     if (!won || !(won.value > own.value)) return '';
     if (own.novelty === 0 && rank !== null) return `At pick ${at + 1} it was kept already.`;
-    const [least] = Object.keys(WORDS).sort((a, b) => own[a] / won[a] - own[b] / won[b]);
+    const [least] = Object.keys(words).sort((a, b) => own[a] / won[a] - own[b] / won[b]);
     const share = own[least] / won[least], fate = rank === null ? 'Not kept' : 'Not yet';
     const than = `that of the patch picked ${at + 1 === count ? 'last' : 'then'}`;
-    if (!(share > 0)) return `${fate}: its ${WORDS[least]} is 0.`;
-    return share > 0.5 ? `${fate}: its ${WORDS[least]} is ${percent(share)} of ${than}.`
-      : `${fate}: its ${WORDS[least]} is ${brief(1 / share)} times smaller than ${than}.`;
+    if (!(share > 0)) return `${fate}: its ${words[least]} is 0.`;
+    return share > 0.5 ? `${fate}: its ${words[least]} is ${percent(share)} of ${than}.`
+      : `${fate}: its ${words[least]} is ${brief(1 / share)} times smaller than ${than}.`;
   }
 
   // How far a patch got in a method that drops tokens between layers, and the merged row that it is
@@ -156,7 +161,7 @@ SPARE.why = (element, trigger) => {
     } else {
       const rank = reason.rank === null ? `<b>not picked</b> at ${data.picks(slot, k).count}`
         : `<b>rank ${reason.rank}</b> of ${data.picks(slot, k).count}`;
-      const sentence = verdict(reason, data.picks(slot, k).count);
+      const sentence = verdict(method, reason, data.picks(slot, k).count);
       inside = (sentence ? `<p class="verdict">${sentence}</p>` : '') +
         `<p class="rank">${rank}</p>${factors(slot, reason)}`;
       if (method.merges) inside += mixed(slot);
