@@ -61,7 +61,7 @@ def outline_entry(canvas: Canvas, text: str, colour: Colour, fill: Colour = PHOT
 
 
 def hatch_entry(canvas: Canvas, text: str, colour: Colour, fill: Colour = PHOTO) -> Entry:
-    """An entry for tokens with an outline and a hatched corner."""
+    """An entry for tokens with an outline and a marked corner."""
     return outline_entry(canvas, text, colour, fill)._replace(hatch=colour)
 
 

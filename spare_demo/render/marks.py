@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +14,7 @@ from spare_demo.render.canvas import Canvas
 from spare_demo.render.colours import Colour, hex_of
 from spare_demo.render.display import rect
 
+_WHITE: Colour = (255, 255, 255)
 Cells = NDArray[np.uint8]  # (rows, cols, patch, patch, 3), a view into the picture
 
 
@@ -53,15 +55,34 @@ def outline(cells: Cells, flags: Flags, colour: Colour, width: int, inset: int =
 
 
 def corner_hatch(cells: Cells, flags: Flags, colour: Colour) -> None:
-    """Draw, in place, diagonal stripes in the top right corner of the flagged tokens (n,)."""
+    """Draw, in place, the top right corner of the flagged tokens (n,) in a colour behind white.
+
+    The white line is seen where the colour is not, in grey print and beside a patch of its own.
+    """
     rows, cols, patch = cells.shape[:3]
     y, x = np.ogrid[:patch, :patch]
-    depth = x - y - (patch - max(3, patch * 2 // 5))
-    stripe = max(1, patch // 14)
-    pattern = (depth >= 0) & (depth // stripe % 2 == 0)
+    depth = x - y - (patch - _reach(patch))
+    edge = max(1, patch // 14)
     row, col = np.nonzero(flags.reshape(rows, cols))
-    inside_y, inside_x = np.nonzero(pattern)
-    cells[row[:, None], col[:, None], inside_y[None, :], inside_x[None, :]] = colour
+    for part, paint in (((depth >= 0) & (depth < edge), _WHITE), (depth >= edge, colour)):
+        inside_y, inside_x = np.nonzero(part)
+        cells[row[:, None], col[:, None], inside_y[None, :], inside_x[None, :]] = paint
+
+
+def _reach(patch: int) -> int:
+    """How far a corner mark goes along the sides of a token."""
+    return max(3, patch * 3 // 5)
+
+
+def _corners_svg(corners: Sequence[tuple[int, int]], patch: int, colour: Colour) -> str:
+    """The same at each top right corner (x, y) of a token, in two paths."""
+    reach = _reach(patch)
+    triangles = "".join(f"M{x - reach} {y}H{x}V{y + reach}z" for x, y in corners)
+    edges = "".join(f"M{x - reach} {y}L{x} {y + reach}" for x, y in corners)
+    return (
+        f'<path d="{triangles}" fill="{hex_of(colour)}"/>'
+        f'<path d="{edges}" stroke="{hex_of(_WHITE)}" stroke-width="{max(1, patch // 14)}"/>'
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +120,7 @@ class Outline:
 
 @dataclass(frozen=True, eq=False)
 class Hatch:
-    """Diagonal stripes in the top right corner of the flagged tokens of a canvas."""
+    """A mark in the top right corner of the flagged tokens of a canvas; see `corner_hatch`."""
 
     canvas: Canvas
     flags: Flags
@@ -111,17 +132,9 @@ class Hatch:
         image.paste(Image.fromarray(pixels))
 
     def svg(self) -> str:
-        """Two lines for each token, in one path."""
-        lines = []
-        for token in np.flatnonzero(self.flags):
-            _, y0, x1, _ = self.canvas.rectangle(int(token))
-            reach = self.canvas.patch * 0.4
-            for part in (reach, reach / 2):
-                lines.append(f"M{x1 - part:g} {y0}L{x1} {y0 + part:g}")
-        if not lines:
-            return ""
-        width = max(1, self.canvas.patch // 14)
-        return f'<path d="{"".join(lines)}" stroke="{hex_of(self.colour)}" stroke-width="{width}"/>'
+        boxes = [self.canvas.rectangle(int(token)) for token in np.flatnonzero(self.flags)]
+        corners = [(x1, y0) for _, y0, x1, _ in boxes]
+        return _corners_svg(corners, self.canvas.patch, self.colour) if corners else ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,13 +191,11 @@ class Swatch:
         image.paste(Image.fromarray(pixels), (self.x, self.y))
 
     def svg(self) -> str:
-        """Squares within each other, and a triangle in the corner."""
+        """Squares within each other, and the mark in the corner."""
         x, y, side = self.x, self.y, self.side
         parts = [rect(x, y, side, side, hex_of(self.fill))]
         if self.hatch is not None:
-            far, reach = x + side, round(side * 0.6)
-            corner = f"{far - reach},{y} {far},{y} {far},{y + reach}"
-            parts.append(f'<polygon points="{corner}" fill="{hex_of(self.hatch)}"/>')
+            parts.append(_corners_svg([(x + side, y)], side, self.hatch))
         for colour, width, inset in self.lines:
             shift = inset + width / 2
             inner = side - 2 * shift

@@ -74,7 +74,7 @@ def kept_overlay(canvas: Canvas, kept: Tokens, colour: Colour, label: str) -> Di
 def merged_overlay(
     canvas: Canvas, sources: torch.Tensor, order: Tokens, colour: Colour, label: str
 ) -> Display:
-    """Outlined: patches that have a row of their own, hatched in the corner where others were
+    """Outlined: patches that have a row of their own, marked in the corner where others were
     mixed into it. Half bright: patches that are only mixed into rows of others. Dark: no part.
 
     Args:
@@ -123,7 +123,8 @@ def _half_bright(canvas: Canvas, kept: Flags, half: Flags) -> Image.Image:
 def layer_overlay(
     canvas: Canvas, layer_set: LayerSet, layer: int, depth: int, colour: Colour, label: str
 ) -> Display:
-    """Kept patches as they are with a thin outline; those merged into other rows with a hatch.
+    """Kept patches as they are with a thin outline; those merged into other rows with a marked
+    corner.
 
     layer_set: what the layer got. layer, depth: which one, from 0, of how many.
     """

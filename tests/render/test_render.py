@@ -167,12 +167,13 @@ def test_difference_tells_the_four_classes_apart(wide):
     assert (top[both][1] == (255, 255, 255)).all()
     assert (top[a][0] == BLUE).all()
     assert (top[b][0] == VERMILION).all()
-    # Only B: stripes in the top right corner and an untouched rest.
+    # Only B: its colour behind white in the top right corner, and an untouched rest.
     cell, original = cells(wide, picture)[row, b % 12], cells(wide, wide.image)[row, b % 12]
     changed = (cell[cut, cut] != original[cut, cut]).any(axis=-1)
     y, x = np.nonzero(changed)
     assert len(y) > 10
-    assert (cell[cut, cut][y, x] == VERMILION).all()
+    colours = {tuple(map(int, colour)) for colour in cell[cut, cut][y, x]}
+    assert colours == {VERMILION, (255, 255, 255)}
     assert (x - y > 0).all()
 
 
@@ -415,3 +416,14 @@ def test_strips_have_tokens_and_words_to_be_seen(size: tuple[int, int]) -> None:
     ):
         assert drawn.image.width >= max(canvas.size[0], 250)
         assert drawn.image.height > canvas.size[1]
+
+
+def test_what_only_one_of_two_kept_is_told_apart_in_grey_print(wide):
+    """Beside patches of the very grey of a method's colour."""
+    for colour in (BLUE, VERMILION):
+        level = int(np.dot(colour, (0.299, 0.587, 0.114)))
+        photo = Image.new("RGB", (84, 84), (level,) * 3)
+        canvas = Canvas(photo, fit(photo, 84, 14, "pad", (0, 0, 0))[1])
+        picture = difference(canvas, [0], [7], "A", "B", 0.0, 0.0).image.convert("L")
+        only_a, only_b = (np.asarray(picture.crop(canvas.rectangle(t)), int) for t in (0, 7))
+        assert np.count_nonzero(abs(only_b - only_a) > 60) > canvas.patch // 4

@@ -49,18 +49,19 @@ SPARE.Ground = class {
     return sheet;
   }
 
-  // One token of diagonal stripes in the top right corner.
+  // One token with its top right corner in the colour behind a white line, as `corner_hatch` in
+  // render/marks.py.
   hatch(colour) {
     if (this.hatches[colour]) return this.hatches[colour];
     const p = this.grid.patch, tile = document.createElement('canvas');
     Object.assign(tile, {width: p, height: p});
     const ctx = tile.getContext('2d');
-    ctx.fillStyle = colour;
-    const start = p - Math.max(3, Math.floor(p * 2 / 5)), stripe = Math.max(1, Math.floor(p / 14));
+    const start = p - Math.max(3, Math.floor(p * 3 / 5)), edge = Math.max(1, Math.floor(p / 14));
     for (let y = 0; y < p; y++) {
       for (let x = 0; x < p; x++) {
         const depth = x - y - start;
-        if (depth >= 0 && Math.floor(depth / stripe) % 2 === 0) ctx.fillRect(x, y, 1, 1);
+        ctx.fillStyle = depth < edge ? '#fff' : colour;
+        if (depth >= 0) ctx.fillRect(x, y, 1, 1);
       }
     }
     return (this.hatches[colour] = tile);

@@ -138,7 +138,7 @@ SPARE.layers = (() => {
   }
 
   // One layer of the language model, as render/overlay.py draws it: those merged into other rows
-  // with a hatch.
+  // with a marked corner.
   function inLayer(data, k, slot) {
     const at = depthOf(data), held = data.tokensIn(slot, k, at), {label} = data.slots[slot];
     if (!held) return waiting(data.slots[slot], k);
