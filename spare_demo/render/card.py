@@ -61,8 +61,9 @@ def _column(items: list[Item], x: int, y: int, panel: Panel) -> int:
     if panel.colour is not None:
         indent = 24
         items.append(Box(x, y + 4, 10, _MIDDLE + 1, panel.colour))
-    heading = shorten(panel.heading, _PANEL - indent, _MIDDLE)
-    items.append(Text(x + indent, y + 4 + _MIDDLE // 2, heading, _MIDDLE, INK))
+    size = _MIDDLE if shorten(panel.heading, _PANEL - indent, _MIDDLE) == panel.heading else _SMALL
+    heading = shorten(panel.heading, _PANEL - indent, size)
+    items.append(Text(x + indent, y + 4 + _MIDDLE // 2, heading, size, INK))
     y += round(_MIDDLE * 1.9)
     tall = max(1, round(panel.picture.height * _PANEL / panel.picture.width))
     items.append(Photo(x, y, panel.picture, _PANEL, tall))

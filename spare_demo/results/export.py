@@ -6,9 +6,10 @@ import io
 import shlex
 import zipfile
 from collections.abc import Collection
+from html import escape
 from pathlib import Path
 
-from PIL import Image
+from PIL.PngImagePlugin import PngInfo
 
 from spare_demo.comparison.method_record import MethodRecord
 from spare_demo.comparison.request import UNPRUNED, choose, name_of
@@ -16,6 +17,7 @@ from spare_demo.comparison.result import Result
 from spare_demo.models import CATALOGUE, bits_of
 from spare_demo.pruners import PRUNERS
 from spare_demo.render.base import png_bytes
+from spare_demo.render.display import Display
 from spare_demo.results.drawings import PANELS, USUAL, drawings, error_curve
 from spare_demo.results.io import versions, write_result
 from spare_demo.results.references import references
@@ -32,7 +34,7 @@ def write_files(
     reconstruction.html, and result.json. Raises OSError if the folder cannot be written,
     ValueError for a panel that is not one of `drawings.PANELS`.
     """
-    files = {f"{d.name}.png": png(d.display.image) for d in drawings(result, panels)}
+    files = {f"{d.name}.png": png(d.display, result) for d in drawings(result, panels)}
     if "reconstruction" in panels:
         files["reconstruction.html"] = _curve_page(result).encode()
     files["result.json"] = (text or write_result(result)).encode()
@@ -42,11 +44,28 @@ def write_files(
     return list(files)
 
 
-def png(image: Image.Image) -> bytes:
+def png(display: Display, result: Result) -> bytes:
     """PNG that is printed at 200 dots an inch, where 672 pixels are a paper's column (8.5 cm), and
     at more where it would be wider than both columns (7 inches)."""
-    dots = max(200.0, image.width / 7)
-    return png_bytes(image, dpi=(dots, dots))
+    dots = max(200.0, display.image.width / 7)
+    words = PngInfo()
+    words.add_itxt("Description", f"{display.sentence} {_origin(result)}")
+    return png_bytes(display.image, dpi=(dots, dots), pnginfo=words)
+
+
+def svg(display: Display, result: Result) -> bytes:
+    """The SVG file, which says as the PNG does what it was made of."""
+    origin = f"</title><desc>{escape(_origin(result))}</desc>"
+    return display.svg.replace("</title>", origin, 1).encode()
+
+
+def _origin(result: Result) -> str:
+    """What a picture that is found by itself does not show."""
+    return (
+        f"Question: {result.question or '(none)'} Model: {result.model} {result.revision}. Budget: "
+        f"{result.budget} of {result.visual_tokens} tokens. Seed: {result.settings.seed}. SPARE "
+        "demo; result.json has the rest."
+    )
 
 
 def _curve_page(result: Result) -> str:
@@ -85,9 +104,9 @@ def cite(result: Result, panels: Collection[str] = USUAL, link: str | None = Non
     files: dict[str, bytes] = {"result.json": write_result(result).encode()}
     sentences: dict[str, str] = {}
     for drawing in drawings(result, panels):
-        files[f"{drawing.name}.png"] = png(drawing.display.image)
+        files[f"{drawing.name}.png"] = png(drawing.display, result)
         sentences[drawing.name] = drawing.display.sentence
-        files[f"{drawing.name}.svg"] = drawing.display.svg.encode()
+        files[f"{drawing.name}.svg"] = svg(drawing.display, result)
     files["picture.png"] = png_bytes(result.photo)
     files["references.bib"] = references(result).encode()
     files["README.txt"] = _readme(result, sentences, link).encode()

@@ -7,6 +7,7 @@ import xml.etree.ElementTree as ET
 import numpy as np
 from PIL import Image
 
+from spare_demo.pruners import PRUNERS
 from spare_demo.render.card import Panel, card
 from spare_demo.render.colours import BLUE, VERMILION
 from spare_demo.render.text import font, wrap
@@ -81,3 +82,14 @@ def test_the_svg_has_the_same_words_pictures_and_sentence() -> None:
     for x, y, width, height in boxes:  # where the PNG has them
         place = drawn.image.crop((int(x), int(y), int(x + width), int(y + height)))
         assert count(place, (255, 0, 0)) == width * height
+
+
+def test_headings_of_the_longest_titles_are_whole() -> None:
+    headings = [
+        f"{method.title}, 640 {'merged ' if method.merges else ''}of 2880 tokens"
+        for method in PRUNERS.values()
+    ]
+    made = card("?", [Panel(words, BLUE, RED, "7", []) for words in headings], "x")
+    root = ET.fromstring(made.svg)
+    shown = [part.text for part in root.iter(f"{SVG}text")]
+    assert set(headings) <= set(shown)

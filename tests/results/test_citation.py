@@ -69,6 +69,9 @@ def test_it_holds_every_panel_chosen_as_png_and_svg(
             with Image.open(io.BytesIO(data)) as image:
                 image.load()
                 if name != "picture.png":
+                    origin = image.info["Description"]
+                    assert QUESTION in origin and f"{result.model} {result.revision}" in origin
+                    assert f"Budget: {result.budget} of 16 tokens. Seed: 0." in origin
                     inches = image.width / image.info["dpi"][0]
                     assert 3 < inches < 7.01, name  # a column of a paper, at most the page's two
                     if name.startswith("kept"):
@@ -78,6 +81,8 @@ def test_it_holds_every_panel_chosen_as_png_and_svg(
             title = root.find("{http://www.w3.org/2000/svg}title")
             assert title is not None
             assert title.text in files["README.txt"].decode()
+            origin = root.find("{http://www.w3.org/2000/svg}desc")
+            assert origin is not None and QUESTION in (origin.text or "")
     with Image.open(io.BytesIO(files["picture.png"])) as image:
         np.testing.assert_array_equal(np.asarray(image), np.asarray(photo))
     readme = files["README.txt"].decode()
