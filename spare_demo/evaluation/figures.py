@@ -128,9 +128,17 @@ def _axis(summary: Summary) -> str:
 
 
 def _sentence(chart: Chart) -> str:
-    """The chart's numbers at each series' first and last point."""
+    """The chart's numbers at each series' first and last point, and where that is: a method may
+    begin later than others, and "20 to 79" would be read as an interval."""
+
+    def at(point: Point) -> str:
+        place = f"{point.x:g}" if isinstance(chart, Lines) else chart.groups[int(point.x)]
+        return f"{point.y:.3g} at {place}"
+
     parts = [
-        f"{s.name} {s.points[0].y:.3g} to {s.points[-1].y:.3g}" for s in chart.series if s.points
+        f"{s.name} {' and '.join(dict.fromkeys(map(at, (s.points[0], s.points[-1]))))}"
+        for s in chart.series
+        if s.points
     ]
     return f"{chart.title}: {'; '.join(parts)}."
 

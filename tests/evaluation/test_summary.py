@@ -470,7 +470,11 @@ def test_figures_hold_the_estimates() -> None:
         "SPARE, reconstruction only",
         "SPARE",
     ]
-    assert f": SPARE {point.y:.3g} to 100; " in found["accuracy"].sentence
+    last = chart.series[0].points[-1].x
+    said = f": SPARE {point.y:.3g} at 16 and 100 at {last:g}; "
+    assert said in found["accuracy"].sentence
+    two = f" at 1 skill and {bars.series[0].points[1].y:.3g} at 2 skills"
+    assert two in found["skills"].sentence
     # A method has its colour, whichever others stand beside it.
     for figure in found.values():
         for series in figure.chart.series:
