@@ -157,3 +157,18 @@ def test_rows_that_were_merged_before_are_drawn_and_told(visitor, served) -> Non
                 f"In layer {layer + 1} it is in merged row {row + 1} of {len(sources)}, made of "
                 f"{len(members)} patches"
             )
+
+
+def test_a_set_begins_beside_a_method_that_cannot_meet_the_budget(visitor) -> None:
+    visitor.choose_method("b", "PyramidDrop")
+    expect(visitor.caption).to_contain_text("A budget of 64 is out of its reach")
+    visitor.find("#by-hand").click()
+    count = visitor.find("#edit .count")
+    expect(count).to_have_text("64 tokens of 576 kept")
+    for name, words in (("none", "0 tokens"), ("all", "576 tokens"), ("a", "64 tokens")):
+        visitor.find(f"#edit [data-start={name}]").click()
+        expect(count).to_have_text(f"{words} of 576 kept")
+    visitor.find("#edit [data-start=both]").click()
+    expect(visitor.find("#edit .message")).to_have_text(
+        "A budget of 64 is out of the reach of B PyramidDrop. Choose 116 or more."
+    )

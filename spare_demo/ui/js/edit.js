@@ -42,18 +42,25 @@ SPARE.edit = (element, props, trigger) => {
 
   SPARE.on('own', replace);
 
-  // The classes of the difference picture, and either method's picks.
+  // The classes of the difference picture, and either method's picks: whose sets each reads, and how.
   const starts = {
-    a: (a) => a, b: (a, b) => b, 'only-a': (a, b) => a && !b, 'only-b': (a, b) => b && !a,
-    both: (a, b) => a && b, neither: (a, b) => !a && !b, all: () => true, none: () => false,
+    a: ['A', (a) => a], b: ['B', (a, b) => b],
+    'only-a': ['AB', (a, b) => a && !b], 'only-b': ['AB', (a, b) => b && !a],
+    both: ['AB', (a, b) => a && b], neither: ['AB', (a, b) => !a && !b],
+    all: ['', () => true], none: ['', () => false],
   };
 
   function start(kind) {
+    const {data, k, depth} = state, [reads, keeps] = starts[kind];
     // Of a method inside the language model, the tokens of the layer that is looked at.
-    const {data, k, depth} = state, [a, b] = ['A', 'B'].map((name) => data.tokensIn(name, k, depth ?? data.depth));
-    if (!a || !b) return say('The picks of this budget are still on their way. Try again.');
-    const keeps = starts[kind];
-    replace(Uint8Array.from({length: data.n}, (_, i) => keeps(a.kept[i], b.kept[i])));
+    const [a, b] = ['A', 'B'].map((name) => data.tokensIn(name, k, depth ?? data.depth)?.kept);
+    const lacking = [...reads].find((name) => !{A: a, B: b}[name]);
+    if (lacking) {
+      const {label, lowest} = data.slots[lacking];
+      return say(k < lowest ? `A budget of ${k} is out of the reach of ${label}. Choose ${lowest} or more.`
+        : `The picks of ${label} at this budget are not here yet. Try again once they are drawn.`);
+    }
+    replace(Uint8Array.from({length: data.n}, (_, i) => keeps(a?.[i], b?.[i])));
   }
 
   const chosen = (name) => $(`input[name="${name}"]:checked`).value;
