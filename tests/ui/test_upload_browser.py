@@ -53,6 +53,20 @@ def test_a_comparison_that_still_comes_leaves_the_new_picture_there(
     expect(visitor.find(COVER)).to_have_count(0)
 
 
+def test_on_the_keyboard_the_focus_stays_in_the_box_of_the_picture(
+    visitor, wide_picture: Path
+) -> None:
+    within = visitor.find("#picture button:focus")
+    visitor.page.get_by_label("Remove Image").press("Enter")
+    expect(visitor.find("#picture .image-frame img")).to_have_count(0)
+    expect(within).to_be_visible()
+    with visitor.page.expect_file_chooser() as chooser:
+        within.press("Enter")
+    chooser.value.set_files(wide_picture)
+    expect(visitor.find("#picture .image-frame img")).to_be_visible()
+    expect(within).to_be_visible()
+
+
 def test_a_picture_pasted_anywhere_is_taken_and_words_are_left_alone(visitor) -> None:
     paste = """([kind, inside]) => {
         const clipboardData = new DataTransfer();

@@ -45,6 +45,19 @@
     for (const part of document.querySelectorAll('#picture, #answers')) {
       observer.observe(part, options);
     }
+    keepFocus(document.querySelector('#picture'));
+  }
+
+  // The button that took the picture away, or brought it, goes with it: the focus stays in the box.
+  function keepFocus(box) {
+    let within = false;
+    document.addEventListener('focusin', ({target}) => { within = box.contains(target); });
+    document.addEventListener('pointerdown', () => { within = false; }, true);
+    new MutationObserver(() => {
+      if (!within || document.activeElement !== document.body) return;
+      [...box.querySelectorAll('button')].find((button) => button.checkVisibility()
+        && button.tabIndex >= 0)?.focus({preventScroll: true});
+    }).observe(box, {childList: true, subtree: true, attributeFilter: ['class']});
   }
   let watching = false;
   SPARE.on('data', () => {
