@@ -38,6 +38,9 @@ class Replies:
     def picks(self, asked: Mapping[str, Any], visit: Visit) -> Iterator[PageChanges]:
         """What a method that is not nested keeps at a budget the browser has not seen."""
         slot, k, selection = self._selection(asked, visit)
+        if selection is None:
+            yield {"reply": to_numbered_json("picks", of=None)}
+            return
         order, sources = selection.order.tolist(), source_arrays(selection.sources)
         values = {"slot": slot, "budget": k, "order": order, "sources": sources}
         yield {"reply": to_numbered_json("picks", of=identity(visit), **values)}
@@ -48,22 +51,25 @@ class Replies:
         null where rows are merged.
         """
         slot, k, selection = self._selection(asked, visit)
+        if selection is None:
+            yield {"reply": to_numbered_json("leftover", of=None)}
+            return
         values = leftover(visit.exploration.view.tokens, selection)
         data = None if values is None else array(values, "f4")
         of = identity(visit)
         yield {"reply": to_numbered_json("leftover", of=of, slot=slot, budget=k, values=data)}
 
-    def _selection(self, asked: Mapping[str, Any], visit: Visit) -> tuple[str, int, Selection]:
-        """The slot and the budget that an event of the viewer names, and the picks there."""
+    def _selection(
+        self, asked: Mapping[str, Any], visit: Visit
+    ) -> tuple[str, int, Selection | None]:
+        """The slot and the budget that an event of the viewer names, and the picks there.
+
+        None of a method inside the language model: the page shows the comparison before it still.
+        """
         k, slot = slider_budget(self._model, asked.get("budget"), visit), asked.get("slot")
         if slot not in SLOTS:
             raise ValueError("There are two methods, A and B. Choose one of them.")
-        if slot in visit.exploration.inside:
-            raise ValueError(
-                f"{visit.titles[slot]} has no single token set: it chooses inside the language "
-                "model, layer by layer."
-            )
-        return slot, k, visit.exploration.selections(k)[slot]
+        return slot, k, visit.exploration.selections(k).get(slot)
 
     def why(self, asked: Mapping[str, Any], visit: Visit) -> Iterator[PageChanges]:
         """Why each method keeps or loses a patch, for such pictures too.
