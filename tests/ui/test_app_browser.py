@@ -78,6 +78,14 @@ def test_pictures_that_do_not_arrive_are_said(visitor) -> None:
     visitor.errors.clear()  # the browser's own word on the picture
 
 
+def test_answers_that_come_while_the_slider_is_held_say_their_budget(visitor) -> None:
+    visitor.page.evaluate("SPARE.on('data', () => SPARE.setBudget(40))")  # and not let go
+    visitor.ask("How many objects are there?")
+    expect(visitor.caption).to_contain_text("kept 40 of 576")
+    visitor.expect_answers(576, 64, 64)
+    expect(visitor.find(".stale-note")).to_have_text("Answers are for budget 64. Answer at 40")
+
+
 def test_slider_box_and_mark_move_picture_sentence_and_answers(visitor) -> None:
     before = visitor.picture(1).tobytes()
     slider = visitor.find("#budget input[type=range]")

@@ -50,6 +50,14 @@ def test_a_double_click_on_run_begins_a_run_and_does_not_stop_it(lab) -> None:
     expect(lab.locator("#lab-progress")).to_contain_text("Done: 1 of 1 scenes")
 
 
+def test_who_runs_on_the_keyboard_stays_on_the_button(lab) -> None:
+    lab.locator("#lab-scenes input").fill("1")
+    lab.locator("#lab-run").press("Enter")
+    expect(lab.locator("#lab-stop")).to_be_focused()
+    expect(lab.locator("#lab-progress")).to_contain_text("Done: 1 of 1 scenes")
+    expect(lab.locator("#lab-run")).to_be_focused()
+
+
 def test_on_paper_the_plan_stands_above_what_was_found(lab) -> None:
     """Broken across sheets beside each other, the plan's last lines lay under the next title."""
     lab.emulate_media(media="print")

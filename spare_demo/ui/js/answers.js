@@ -1,6 +1,7 @@
 // The answers say for which budget, question and picture they are, as soon as the page shows others.
 'use strict';
-SPARE.on('budget', SPARE.throttle((k) => {
+SPARE.compareBudget = (budget) => {
+  const k = Math.min(budget, SPARE.state.data?.n ?? budget);  // a picture may have fewer tokens
   const rank = document.querySelector('.rank-note');
   if (rank) rank.hidden = k <= Number(rank.dataset.rank);
   const answers = document.querySelector('#answers .answers');
@@ -9,8 +10,11 @@ SPARE.on('budget', SPARE.throttle((k) => {
   const old = Number(answers.dataset.budget) !== k;
   answers.classList.toggle('stale', old);
   note.hidden = !old;
-  note.querySelector('b').textContent = k;
-}));
+  const shown = note.querySelector('b');
+  if (shown.textContent !== String(k)) shown.textContent = k;  // a change is looked at again
+};
+SPARE.on('budget', SPARE.throttle(SPARE.compareBudget));
+SPARE.on('data', () => SPARE.compareBudget(SPARE.state.k));
 
 // What is there dims while it is of another question or picture than the page shows.
 SPARE.compareInputs = () => {
@@ -36,13 +40,15 @@ document.addEventListener('click', ({target}) => {
 }, true);
 
 SPARE.answers = (element, trigger) => {
-  const observer = new MutationObserver(SPARE.compareInputs);
+  const observer = new MutationObserver(() => {
+    SPARE.compareInputs();
+    SPARE.compareBudget(SPARE.state.k);
+  });
   observer.observe(element, {childList: true, subtree: true});
   // A picture is shown some time after the event that it changed. A saved page has none.
   const inputs = document.querySelector('#asked');
   if (inputs) {
     observer.observe(inputs, {childList: true, subtree: true, attributeFilter: ['src']});
-    SPARE.actions(document.querySelector('#actions'));
   }
   element.addEventListener('click', (event) => {
     if (event.target.closest('.answer-now')) trigger('answer_now');
@@ -67,15 +73,17 @@ SPARE.answers = (element, trigger) => {
     if (ends && further) event.stopImmediatePropagation();
   }, true);
   document.addEventListener('pointerdown', () => { byKey = false; }, true);
-  SPARE.actions = (row) => new MutationObserver(() => {
+  new MutationObserver((changes) => {
+    const row = changes.find(({target}) => target.matches?.('#actions, #lab-actions'))?.target;
+    if (!row) return;
     // A search that has no end when Stop goes was stopped, whatever runs after it.
-    if (!row.querySelector('#stop')) {
+    if (row.id === 'actions' && !row.querySelector('#stop')) {
       document.querySelectorAll('.unfinished').forEach((words) => {
         words.classList.replace('unfinished', 'stopped');
       });
     }
     if (byKey && document.activeElement === document.body) {
-      row.querySelector('#ask, #stop')?.focus({preventScroll: true});
+      row.querySelector('#ask, #stop, #lab-run, #lab-stop')?.focus({preventScroll: true});
     }
-  }).observe(row, {childList: true});
+  }).observe(document, {childList: true, subtree: true});  // the Lab is made as it is opened
 })();
