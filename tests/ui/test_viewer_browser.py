@@ -331,6 +331,18 @@ def test_an_own_set_is_drawn_asked_undone_and_taken_back(visitor, opened: Visit)
     assert set(mine) == kept | {new}
 
 
+def test_undo_and_redo_on_the_keyboard_do_not_lose_the_focus(reader) -> None:
+    reader.layer("own")
+    undo, redo = reader.find("#edit .undo"), reader.find("#edit .redo")
+    reader.find("#edit [data-start=none]").press("Enter")
+    while undo.is_enabled():
+        undo.press("Enter")
+    expect(redo).to_be_focused()
+    while redo.is_enabled():
+        redo.press("Enter")
+    expect(undo).to_be_focused()
+
+
 def test_a_set_is_drawn_and_asked_with_in_one_place_on_every_screen(visitor) -> None:
     for number, (width, height) in enumerate([(1440, 900), (1024, 768), (390, 844)], 1):
         visitor.page.set_viewport_size({"width": width, "height": height})

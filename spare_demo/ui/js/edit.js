@@ -123,8 +123,15 @@ SPARE.edit = (element, props, trigger) => {
     state.own = from.pop();
     update();
   }
-  $('.undo').addEventListener('click', () => back(past, future));
-  $('.redo').addEventListener('click', () => back(future, past));
+  // A button that is disabled loses the focus: it goes on to the other one.
+  $('.undo').addEventListener('click', () => {
+    back(past, future);
+    if (!past.length) $('.redo').focus();
+  });
+  $('.redo').addEventListener('click', () => {
+    back(future, past);
+    if (!future.length) $('.undo').focus();
+  });
   document.addEventListener('keydown', (event) => {
     if (!editing() || !event.target.closest?.('.board') || !(event.ctrlKey || event.metaKey)) return;
     const key = event.key.toLowerCase();
