@@ -385,6 +385,9 @@ def test_a_patch_tapped_on_a_wide_screen_is_told_in_sight(phone, width: int, hei
     phone.find("#stage .board").first.tap(position={"x": 60, "y": 60})
     expect(sheet).to_be_in_viewport()
     expect(sheet).to_contain_text("Patch row")
+    phone.page.evaluate("scrollTo(0, document.documentElement.scrollHeight)")
+    last = phone.find("#gallery > button").bounding_box()
+    assert last["y"] + last["height"] <= sheet.bounding_box()["y"]  # it hides nothing for good
     phone.find(".sheet-close").tap()
     expect(sheet).to_be_hidden()
     phone.page.set_viewport_size({"width": 390, "height": 844})
