@@ -65,13 +65,17 @@ def until_asked(
 
     Each step brings Stop back, since a run that the search overtook shows Ask at its own end. Once
     something else was asked the buttons are that run's, and only a sentence says that the search
-    ended.
+    ended. With it goes the picture that was found just before: see `in_steps`.
     """
     before = visits.times_put()
+    picture: PageChanges = {}
     for values in steps:
         if visits.times_put() != before:
-            yield put({"tried": tried_html("The search ended, as something else was asked.")})
+            ended = tried_html("The search ended, as something else was asked.")
+            yield put(picture | {"tried": ended})
             return
+        if "image" in values:
+            picture = {"image": values["image"]}
         made = put(buttons("ask", running=True) | values)
         before += "visit" in values
         yield made
@@ -119,7 +123,7 @@ def wire(
             steps = with_refusals(with_files(with_visits(timed, visit_of), parts.stage), place)(
                 **dict(zip(names, values, strict=True))
             )
-            whole = in_steps(steps, "ask", again=("curve", "kl", *_FOLDS))
+            whole = in_steps(steps, "ask", again=("image", "curve", "kl", *_FOLDS))
             yield from until_asked(whole, visits, put) if handler is find else map(put, whole)
 
         return run

@@ -125,6 +125,17 @@ def test_it_ends_once_something_else_is_asked(
     stops = [step["stop"]["visible"] for step in shown]
     assert stops == [step["ask"]["visible"] is False for step in shown]
     assert stops == [True] * (len(steps) - 1) + [False]
+    # Taken back in the next step, the picture would lose its file where the page is slow.
+    found = shown[-2]["picture"]
+    assert Path(found).is_file() and shown[-1]["picture"] == found
+    splits += [True]
+    steps = search.fn(*asked().values())
+    found = next(step for step in steps if "differently" in str(words(step)))
+    visits.put(visits.get(opening))
+    (last,) = steps
+    assert "something else was asked" in str(words(last))
+    (picture,) = (part for part in found if part.elem_id == "picture")
+    assert last[picture] == found[picture]
     splits += [False, True]
     steps = search.fn(*asked().values())
     seen = [words(next(steps)) for _ in range(3)]  # Stop for Ask, the first scene, tried one
