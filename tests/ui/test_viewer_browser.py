@@ -474,9 +474,10 @@ def test_marks_stand_under_a_slider_that_was_hidden_when_they_came(visitor) -> N
 
 def test_each_word_has_its_map_on_one_scale(visitor, opened: Visit) -> None:
     visitor.layer("relevance")
-    visitor.find(".words-of button").click()
+    visitor.find(".words-of button").press("Enter")
     words = visitor.find(".words-of label")
     expect(words.nth(1)).to_be_visible()
+    expect(words.nth(1).locator("input")).to_be_focused()
     scales = set()
     for i in (1, 2, 3):
         words.nth(i).click()

@@ -6,10 +6,12 @@ SPARE.words = (row, trigger) => {
   function draw() {
     const words = state.data?.words;
     const names = words ? ['whole question', ...words.names] : [];
+    const focused = row.contains(document.activeElement);  // on the button that goes
     row.innerHTML = words
       ? names.map((name, i) => `<label><input type="radio" name="word" value="${i - 1}"` +
           `${i - 1 === words.chosen ? ' checked' : ''}><span>${escape(name)}</span></label>`).join('')
       : '<button type="button">Word by word</button>';
+    if (focused) row.querySelector('input:checked, button').focus({preventScroll: true});
   }
 
   row.addEventListener('click', (event) => {
