@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from spare_demo.analysis import cost
 from spare_demo.analysis.finding import headline, informed_sentence
@@ -37,6 +39,8 @@ _OF_FILE = (
 """Options that --from does not read: the file says them."""
 _OF_MODEL = ("model", "device", "bits", "without_language_model", "system")
 """Options that --from reads with --again alone."""
+_OF_RESULT = ("model", "bits", "without_language_model", "system")
+"""Those of them that a result says."""
 
 
 def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
@@ -77,9 +81,10 @@ def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
     add("--html", metavar="FILE")
     add("--zip", action="store_true")
     options.add_model_options(parser, settings)
-    parser.set_defaults(model=None, bits=None)  # those of the settings, or of the file
-    add("--without-language-model", action="store_true", default=settings.without_language_model)
+    add("--without-language-model", action="store_true")
     options.add_system_option(parser, settings)
+    # What is not given is as the settings say, or the file.
+    parser.set_defaults(**dict.fromkeys(_OF_RESULT))
     add("--methods", nargs="*", default=list(settings.methods), metavar="METHOD")
     add("--set", action="append", default=[], dest="options", metavar="METHOD.SETTING=VALUE")
     add("--picks", metavar="FILE")
@@ -92,6 +97,7 @@ def run(arguments: argparse.Namespace, settings: Settings) -> None:
     if arguments.result is not None:
         _compare_from(arguments, settings)
         return
+    _fill(arguments, [getattr(settings, name) for name in _OF_RESULT])
     if arguments.again:
         arguments.wrong("--again needs --from FILE")
     if arguments.carrier and arguments.without_language_model:
@@ -127,7 +133,7 @@ def run(arguments: argparse.Namespace, settings: Settings) -> None:
     options.check_file(Path(arguments.out) / "result.json")
     photo = open_local_picture(arguments.image, settings.max_pixels)
 
-    model = _load(arguments, settings.model, settings.bits)
+    model = _load(arguments)
     request = dataclasses.replace(request, image=photo)
     view = encode(model, request)
     if every:
@@ -186,7 +192,9 @@ def _compare_from(arguments: argparse.Namespace, settings: Settings) -> None:
     if not saved.pictured:
         raise ValueError("The file does not hold the picture. Name it too: compare IMAGE --from …")
     check_film(arguments.film, first.request.labelled)
-    model = _load(arguments, first.model, bits_of(first.revision))
+    whole = first.language_model
+    _fill(arguments, (first.model, bits_of(first.revision), not whole, first.system))
+    model = _load(arguments)
     again = finish(model, first.request)
     _write(again, arguments)
     options.print_wrapped(_compare_runs(first, again))
@@ -214,7 +222,7 @@ def _compare_runs(first: Result, again: Result) -> str:
     if (again.model, again.revision) != (first.model, first.revision):
         other.append(f"the file is of {first.model} {first.revision}")
     if not other:
-        return "The same tokens and answers as in the file."
+        return f"The same tokens{' and answers' if again.answers else ''} as in the file."
     return f"Not as in the file: {'; '.join(other)}."
 
 
@@ -222,19 +230,25 @@ def _by_layer(answer: Answer) -> list[tuple[int, list[int]]]:
     return [(layer.layer, layer.kept.tolist()) for layer in answer.layer_sets]
 
 
-def _load(arguments: argparse.Namespace, usual: str, bits: int) -> Model:
-    """The model that is named, in the bits that are; else the usual ones."""
-    name = arguments.model or usual
+def _fill(arguments: argparse.Namespace, values: Sequence[Any]) -> None:
+    """Gives each of the options `_OF_RESULT` that was not typed its value."""
+    for name, value in zip(_OF_RESULT, values, strict=True):
+        if getattr(arguments, name) is None:
+            setattr(arguments, name, value)
+
+
+def _load(arguments: argparse.Namespace) -> Model:
+    """The model that the options name."""
     model = load_model(
-        name,
+        arguments.model,
         arguments.device,
-        bits=bits if arguments.bits is None else arguments.bits,
+        bits=arguments.bits,
         report=print,
         language_model=not arguments.without_language_model,
         system=arguments.system,
     )
     # Why `auto` took it says the same, and whether the model for photos has room here.
-    for note in model.notes if name == AUTO else (model.description, *model.notes):
+    for note in model.notes if arguments.model == AUTO else (model.description, *model.notes):
         options.print_wrapped(note)
     return model
 

@@ -55,7 +55,7 @@ def add_system_option(parser: argparse.ArgumentParser, settings: Settings) -> No
         choices=SYSTEMS,
         default=settings.system,
         help="system sentence of the prompt; auto: the one that the papers measured the model with "
-        "(default: %(default)s)",
+        f"(default: {settings.system})",
     )
 
 

@@ -50,8 +50,9 @@ def run(
     """
 
     def load(name: str, device: str, **more: Any) -> Any:  # the tiny one once for all tests
-        whole = name == str(tiny_folder) and more.get("language_model", True)
-        return tiny_model if whole else load_model(name, device, **more)
+        usual = more.get("language_model", True) and more.get("system") != "vicuna_v1"
+        tiny = name == str(tiny_folder) and usual
+        return tiny_model if tiny else load_model(name, device, **more)
 
     monkeypatch.setattr("spare_demo.cli.compare.load_model", load)
 
@@ -470,6 +471,33 @@ def test_from_and_again_asks_the_model_the_same(
     assert main([*argv, "--model", str(tiny_folder)]) == 0
     told = " ".join(capsys.readouterr().out.split())
     assert "Not as in the file: CDPruner keeps other tokens; mine answers otherwise." in told
+
+
+@pytest.mark.parametrize(
+    ("flags", "more", "same"),
+    [
+        (["--system", "vicuna_v1"], [], "tokens and answers"),
+        (["--without-language-model"], [], "tokens"),
+        ([], ["--without-language-model"], "tokens"),
+    ],
+)
+def test_again_loads_the_model_as_the_file_says(
+    run: Run,
+    tiny_folder: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    flags: list[str],
+    more: list[str],
+    same: str,
+) -> None:
+    _, out = run(*flags)
+    again = tmp_path / "again"
+    argv = ["compare", "--from", str(out / "result.json"), "--again", "--out", str(again), *more]
+    assert main([*argv, "--model", str(tiny_folder)]) == 0
+    assert f"The same {same} as in the file." in capsys.readouterr().out
+    first, second = (json.loads((d / "result.json").read_text()) for d in (out, again))
+    assert second["system"] == first["system"]
+    assert second["language_model"] == (same == "tokens and answers")
 
 
 def test_again_compares_what_each_layer_kept(
