@@ -130,7 +130,7 @@ def check_file(path: Path) -> None:
         raise ValueError("- is no file name, and standard output has the text. Name a file.")
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, "", str(path))
-    there = path if path.exists() else next(p for p in path.absolute().parents if p.exists())
+    there = path if path.exists() else next(filter(os.path.lexists, path.absolute().parents))
     if there != path and not there.is_dir():
         raise FileExistsError(errno.EEXIST, "", str(there))
     if not os.access(there, os.W_OK):

@@ -336,6 +336,7 @@ def test_without_a_question_the_note_is_printed(
         (["--film", "picks.mp4"], "such as film.webp"),
         (["--film", "picks.webp", "--methods", "fastv"], "There is no pick order to show"),
         (["--html", "photo.png/page.html"], "photo.png has to be a folder, and a file lies there"),
+        (["--html", "loop/page.html"], "loop has to be a folder, and a file lies there"),
         (["--html", "."], "is a folder. Name a file"),
         (["--html", "page.html", "--methods", "spare"], "two methods side by side"),
     ],
@@ -345,6 +346,7 @@ def test_what_cannot_be_is_refused_in_a_sentence_before_a_model_is_loaded(
 ) -> None:
     monkeypatch.setattr("spare_demo.cli.compare.load_model", None)
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "loop").symlink_to("loop")
     status, out = run(*flags)
     assert status == 1 and not out.exists()
     error = " ".join(capsys.readouterr().err.split())
