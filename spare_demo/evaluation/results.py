@@ -225,7 +225,8 @@ def load(folder: Path) -> tuple[dict[str, Any], list[Row], list[Place]]:
 def _read_settings(file: Path) -> dict[str, Any]:
     try:
         settings = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError:
+        json.dumps(settings, ensure_ascii=False).encode()  # not with half a pair of characters
+    except (ValueError, RecursionError):
         settings = None
     if not isinstance(settings, dict):
         raise ValueError(f"{SETTINGS} in {file.parent} is damaged. Choose another folder.")

@@ -200,6 +200,8 @@ def _read_line(line: bytes, images: Path, fields: Fields) -> Sheet:
         raise ValueError("this is not UTF-8 text") from None
     except json.JSONDecodeError as error:
         raise ValueError(f"this is not JSON ({error.msg}, column {error.colno})") from None
+    except ValueError:
+        raise ValueError("this JSON has a number of too many digits") from None
     except RecursionError:
         raise ValueError("this JSON has too many brackets inside each other") from None
     if not isinstance(entry, dict):

@@ -101,6 +101,7 @@ def nothing_pruned(summary: Summary) -> Table:
     rows = [
         (name, str(estimates[columns[0]].count), *(percent(estimates.get(c)) for c in columns))
         for name, estimates in parts
+        if columns[0] in estimates
     ]
     titles = {UNPRUNED: "with the picture", BLANK: "with a blank picture"}
     head = ("", "questions", *(titles[m] for m, _ in columns))

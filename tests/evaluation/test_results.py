@@ -193,9 +193,10 @@ def test_a_folder_says_its_format_and_one_without_is_the_first(tmp_path: Path) -
             load(tmp_path)
         with pytest.raises(ValueError, match=r"other settings \(format\)"):
             Results(tmp_path, SETTINGS, EXPECTED)
-    file.write_text("[]")
-    with pytest.raises(ValueError, match="is damaged"):
-        load(tmp_path)
+    for damaged in ("[]", "[" * 100_000, '{"model": "\\ud800"}'):
+        file.write_text(damaged)
+        with pytest.raises(ValueError, match="is damaged"):
+            load(tmp_path)
 
 
 def test_a_folder_of_before_guidance_by_words_was_guided_by_clip(tmp_path: Path) -> None:

@@ -80,6 +80,7 @@ def test_the_questions_of_a_picture_stay_in_order_however_many_there_are(images:
         ({**A, "question": "Which\ud800"}, '"question" has half of a pair'),
         ({**A, "answer": ["cat", "\udcff"]}, '"answer" has half of a pair'),
         ("[" * 100_000, "too many brackets"),
+        ('{"answer": ' + "1" * 5_000 + "}", "a number of too many digits"),
     ],
 )
 def test_a_bad_line_is_named_and_left_out_only_if_asked(

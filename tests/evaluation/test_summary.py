@@ -392,6 +392,14 @@ def test_what_intervals_are_is_said_once(pictures: int) -> None:
     )
 
 
+def test_a_category_that_another_program_wrote_beside_one_answer_is_in_no_way() -> None:
+    rows = made()
+    edited = next(i for i, row in enumerate(rows) if row.method == "spare")
+    rows[edited] = replace(rows[edited], category="mine")
+    first, *_ = tables.all_tables(summarise(rows)["held-out"], 64)
+    assert "all questions" in first.text() and "mine" not in first.text()
+
+
 def test_without_methods_there_is_the_unpruned_model() -> None:
     rows = [row for row in made() if row.method in ("unpruned", "blank")]
     summary = summarise(rows)["held-out"]
