@@ -123,7 +123,8 @@ class Settings:
     @property
     def url(self) -> str:
         """Where this machine's browser finds the page."""
-        everywhere = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # no address that can be opened
+        # Every network's are no addresses that can be opened.
+        everywhere = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "[::]": "[::1]"}
         return f"http://{everywhere.get(self.server_name, self.server_name)}:{self.port}"
 
     def check_question(self, question: str | None) -> str:
