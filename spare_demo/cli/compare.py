@@ -45,6 +45,7 @@ _OF_RESULT = ("model", "bits", "without_language_model", "system")
 
 def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
     parser.set_defaults(run=run, wrong=parser.error)
+    usual = " ".join(settings.methods).replace("%", "%%")
     add = options.adder(
         parser.add_argument,
         f"""
@@ -64,7 +65,7 @@ def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
                      load the vision side alone: picks and maps, no answers, a fraction of the
                      download
         --methods    see the command methods; all: every one that this model can run at the budget
-                     (default: {" ".join(settings.methods)})
+                     (default: {usual})
         --set        a setting of a method, such as divprune.metric=euclidean; may be repeated
         --picks      also these patch lists: JSON, or an earlier result.json
         --budget     tokens kept, or "10%%" (default: %(default)s)

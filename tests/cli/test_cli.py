@@ -610,11 +610,17 @@ def test_an_option_that_an_earlier_result_decides_is_refused(
     assert words in " ".join(capsys.readouterr().err.split())
 
 
-@pytest.mark.parametrize("command", ["compare", "evaluate"])
-def test_a_folder_with_a_percent_sign_stands_in_the_help(
-    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("command", "variable"),
+    [("compare", "SPARE_MODEL"), ("evaluate", "SPARE_MODEL"), ("compare", "SPARE_METHODS")],
+)
+def test_a_percent_sign_in_a_variable_stands_in_the_help(
+    command: str,
+    variable: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setenv("SPARE_MODEL", "runs/50%/model")
+    monkeypatch.setenv(variable, "runs/50%/model")
     with pytest.raises(SystemExit) as stopped:
         main([command, "--help"])
     assert stopped.value.code == 0 and "(default: runs/50%/model)" in capsys.readouterr().out
