@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from jinja2 import TemplateError
 from torch import Tensor
 
 from spare_demo.models.base import ModelError
@@ -46,24 +47,29 @@ def build_prompt(processor: Any, question: str, n: int, system: str = "none") ->
         the prompt with one image token (none where n is 0), and its (1, T) ids with n of them.
 
     Raises:
-        ModelError: a template that does not place exactly one picture.
+        ModelError: a template that is damaged, or does not place exactly one picture.
     """
     image, tokenizer = processor.image_token, processor.tokenizer
     question_text = _spell_out(question.strip(), tokenizer)
     content = f"{image}\n{question_text}" if n else question_text
-    if system == "vicuna_v1":
-        prompt = f"{VICUNA} USER: {content} ASSISTANT:"
-    elif processor.chat_template:
-        parts = [{"type": "image"}] * (n > 0) + [{"type": "text", "text": question_text}]
-        prompt = processor.apply_chat_template(
-            [{"role": "user", "content": parts}], add_generation_prompt=True, tokenize=False
-        )
-    elif tokenizer.chat_template:
-        prompt = tokenizer.apply_chat_template(
-            [{"role": "user", "content": content}], add_generation_prompt=True, tokenize=False
-        )
-    else:
-        prompt = f"USER: {content} ASSISTANT:"
+    try:
+        if system == "vicuna_v1":
+            prompt = f"{VICUNA} USER: {content} ASSISTANT:"
+        elif processor.chat_template:
+            parts = [{"type": "image"}] * (n > 0) + [{"type": "text", "text": question_text}]
+            prompt = processor.apply_chat_template(
+                [{"role": "user", "content": parts}], add_generation_prompt=True, tokenize=False
+            )
+        elif tokenizer.chat_template:
+            prompt = tokenizer.apply_chat_template(
+                [{"role": "user", "content": content}], add_generation_prompt=True, tokenize=False
+            )
+        else:
+            prompt = f"USER: {content} ASSISTANT:"
+    except TemplateError as error:
+        raise ModelError(
+            "This checkpoint's chat template is damaged. Get its processor files again."
+        ) from error
     bos = tokenizer.bos_token
     ids: Tensor = tokenizer(
         prompt.replace(image, image * n),

@@ -243,7 +243,7 @@ def _family(folder: Path, label: str) -> type[Model]:
     try:
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         kind = str(config["model_type"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise ModelError(
             f"{label} has no readable config.json, so it is no model. Choose a folder that holds a "
             "checkpoint in Hugging Face form."

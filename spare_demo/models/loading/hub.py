@@ -87,7 +87,7 @@ def shards(folder: Path, repository: str | None) -> list[str]:
         return sorted(set(index["weight_map"].values()))
     except FileNotFoundError:
         return [SINGLE]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ModelError(
             f"{label} has a damaged {INDEX}. Get the whole checkpoint again."
         ) from error

@@ -33,6 +33,18 @@ def break_the_index(folder: Path) -> None:
     (folder / INDEX).write_text("[]")
 
 
+def nest_the_index(folder: Path) -> None:
+    (folder / INDEX).write_text("[" * 100_000)
+
+
+def nest_the_config(folder: Path) -> None:
+    (folder / "config.json").write_text("[" * 100_000)
+
+
+def cut_the_template(folder: Path) -> None:
+    (folder / "chat_template.jinja").write_text("{% for message in")
+
+
 def lose_a_parameter(folder: Path) -> None:
     state = read_all(folder)
     own = ("image_newline", "visual.merger.ln_q.weight", "multi_modal_projector.linear_2.weight")
@@ -115,6 +127,9 @@ IN_LLAVA = [
     (lose_the_weights, r"lacks the weights file model\.safetensors"),
     (empty_a_shard, r"model-00002.* cut off"),
     (break_the_index, "damaged model.safetensors.index"),
+    (nest_the_index, "damaged model.safetensors.index"),
+    (nest_the_config, r"no readable config\.json"),
+    (cut_the_template, "chat template is damaged"),
     (change_a_shape, "weights are missing, damaged or do not fit"),
     (lose_the_processor, "processor"),
     (lose_the_tokenizer, "tokenizer"),
