@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import functools
 import json
+import time
 from collections.abc import Callable, Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any
 
 import gradio as gr
 
+from spare_demo.ui import panels
 from spare_demo.ui.borrowed_gpu import Here
 from spare_demo.ui.events import BUSY, IDLE, QUIET, buttons, in_steps
 from spare_demo.ui.find import CHANGED, READ, find_disagreement, tried_html
 from spare_demo.ui.gradio_compat.parts import with_event_data
-from spare_demo.ui.gradio_compat.queue import handler_that_ends
+from spare_demo.ui.gradio_compat.queue import handler_that_ends, is_awaited
 from spare_demo.ui.handlers import Handlers, with_refusals
 from spare_demo.ui.layout import CONTROLS
 from spare_demo.ui.open_visits import OpenVisits
@@ -30,6 +32,12 @@ _FILM_OVER = "() => { SPARE.emit('film-over') }"
 
 # One turn at the model for each question; the rest queue and see their place.
 ANSWERING: dict[str, Any] = {"concurrency_id": "model", "concurrency_limit": 1}
+# A study asks many times in one turn, which lasts no longer once another is waited for.
+STUDY_SECONDS = 60.0
+_NO_LONGER = (
+    "Others are waiting, so this was stopped after a minute. What was found by then stands. Start "
+    "it again when fewer are here, or at a smaller budget."
+)
 # It asks many times: it waits for other searches only, and whoever asks once does not wait for it.
 _FINDING: dict[str, Any] = {"concurrency_id": "find", "concurrency_limit": 1}
 
@@ -81,6 +89,16 @@ def until_asked(
         yield made
 
 
+def until_awaited(steps: Iterator[PageChanges]) -> Iterator[PageChanges]:
+    """A study's steps, until its time is over and someone waits for the model."""
+    begun = time.monotonic()
+    for values in steps:
+        if time.monotonic() - begun > STUDY_SECONDS and is_awaited(ANSWERING["concurrency_id"]):
+            yield {"message": panels.message_html(_NO_LONGER)}
+            return
+        yield values
+
+
 def wire(
     demo: gr.Blocks,
     parts: SimpleNamespace,
@@ -123,6 +141,8 @@ def wire(
             steps = with_refusals(with_files(with_visits(timed, visit_of), parts.stage), place)(
                 **dict(zip(names, values, strict=True))
             )
+            if handler in lasting:
+                steps = until_awaited(steps)
             whole = in_steps(steps, "ask", again=("image", "curve", "kl", *_FOLDS))
             yield from until_asked(whole, visits, put) if handler is find else map(put, whole)
 
@@ -145,6 +165,8 @@ def wire(
         return gr.update() if visit is None else handlers.marked(mark, visit)
 
     find = functools.partial(find_disagreement, handlers)
+    studies = handlers.studies
+    lasting = (studies.enough, studies.carrier, studies.measure, studies.all_methods, studies.film)
     running = []
     p = parts
     redrawn = ["budget", "visit"]
@@ -224,7 +246,6 @@ def wire(
     )
     p.by_hand.click(None, None, None, js="() => { SPARE.editByHand() }", **QUIET)
     p.keep.click(None, None, None, js="() => { SPARE.unfold('keep') }", **QUIET)
-    studies = handlers.studies
     answering(p.find_enough.click, studies.enough, ["visit"], place="enough", curve=False)
     answering(p.find_carrier.click, studies.carrier, redrawn, place="carrier", curve=False)
     answering(p.measure.click, studies.measure, redrawn, place="kl_words", curve=False)

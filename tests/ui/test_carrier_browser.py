@@ -7,6 +7,7 @@ import re
 import browsing
 import pytest
 
+from spare_demo.ui import wiring
 from spare_demo.ui.visit import Visit
 
 expect = browsing.expect
@@ -94,3 +95,19 @@ def test_a_search_that_was_stopped_says_so(visitor) -> None:
     expect(visitor.find("#ask")).to_be_visible()
     expect(visitor.find("#carrier .while-asked")).not_to_be_visible()
     assert said.evaluate(after) == '" stopped"'
+
+
+def test_a_search_gives_way_once_its_time_is_over_and_others_wait(
+    visitor, served, photo_file, monkeypatch
+) -> None:
+    monkeypatch.setattr(wiring, "STUDY_SECONDS", 0.0)
+    visitor.page.evaluate("SPARE.setBudget(576, true)")
+    visitor.expect_answers(576, 576, 576)
+    visitor.find("#find-carrier").click()
+    said = visitor.find("#carrier .carried.a p").first
+    expect(said).to_contain_text("of 576 tokens left out …")
+    kept = served.call("select", [served.picture(photo_file), "What is this?", "spare", 5, 0])
+    assert kept.status_code == 200
+    expect(visitor.find("#message")).to_contain_text("Others are waiting")
+    expect(visitor.find("#ask")).to_be_visible()
+    assert said.evaluate("p => getComputedStyle(p, '::after').content") == '" stopped"'

@@ -9,12 +9,14 @@ import json
 import re
 import zipfile
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qsl
 
 import pytest
 from PIL import Image
 from visits import answered, controls, finished_answers, merged, page_request
 
+from spare_demo.ui import wiring
 from spare_demo.ui.examples import load_examples
 from spare_demo.ui.guide import methods_by_slot
 from spare_demo.ui.handlers import Handlers, with_refusals
@@ -217,3 +219,13 @@ def test_why_there_is_no_film_is_said_beside_its_button(handlers, visit) -> None
     assert reply["kind"] == "refused" and "inside the language model" in reply["sentence"]
     (step,) = handlers.studies.film(None, visit)
     assert json.loads(step["reply"])["sentence"] == "Type a whole number from 1 to 16."
+
+
+def test_a_study_whose_time_is_over_ends_only_where_another_request_waits(monkeypatch) -> None:
+    steps: list[dict[str, Any]] = [{"enough": str(i)} for i in range(3)]
+    assert list(wiring.until_awaited(iter(steps))) == steps  # within its time
+    monkeypatch.setattr(wiring, "STUDY_SECONDS", 0.0)
+    assert list(wiring.until_awaited(iter(steps))) == steps  # nobody waits
+    monkeypatch.setattr(wiring, "is_awaited", lambda turn: turn == "model")
+    (only,) = wiring.until_awaited(iter(steps))
+    assert only.keys() == {"message"} and "Others are waiting" in only["message"]

@@ -44,6 +44,13 @@ def seconds_in_queue() -> float | None:
     return None
 
 
+def is_awaited(turn: str) -> bool:
+    """Whether anyone waits for a turn of this name, on the page whose handler asks."""
+    demo = LocalContext.blocks.get(None)
+    line = demo and demo._queue.event_queue_per_concurrency_id.get(turn)
+    return bool(line and line.queue)
+
+
 def knows_run(demo: gr.Blocks, name: str) -> bool:
     """Whether a run that was begun by a call waits, runs, or has a result to be fetched.
 
