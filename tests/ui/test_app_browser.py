@@ -243,7 +243,7 @@ def test_answers_are_held_against_the_true_one(visitor) -> None:
     visitor.ask("Is the purple object left or right of the object with the number 9?")
     expect(visitor.find("#answers .grade.wrong").first).to_contain_text("✗ wrong: it is left")
     visitor.ask("What else is there?")
-    note = "It took this question for one about something else"
+    note = "It did not understand this question as one about a drawn scene"
     expect(visitor.find("#answers")).to_contain_text(note)
     expect(visitor.find("#answers .verdict").last).to_be_hidden()  # in a fold
     expect(visitor.find("#answers .grade")).to_have_count(0)
