@@ -32,6 +32,7 @@ from spare_demo.ui.replies import Replies
 from spare_demo.ui.steps import Handler, PageChanges, Steps
 from spare_demo.ui.studies import Studies
 from spare_demo.ui.visit import OWN, Visit
+from spare_demo.ui.wire import to_numbered_json
 
 QUICK = 2.0
 """Seconds of all answers below which the page asks again by itself."""
@@ -39,14 +40,19 @@ QUICK = 2.0
 NO_QUESTION = "Type a question, or choose an example."
 
 
-def with_refusals(handler: Handler, place: str = "message") -> Handler:
-    """What goes wrong becomes a sentence in a place on the page; the rest stays as it is."""
+def with_refusals(handler: Handler, place: str = "message", asked: str = "") -> Handler:
+    """What goes wrong becomes a sentence in a place on the page; the rest stays as it is.
+
+    asked: the kind of reply that js/core.js waits for: it is told that there will be none.
+    """
 
     def run(*inputs: Any, **controls: Any) -> Iterator[PageChanges]:
         try:
             yield from handler(*inputs, **controls)
         except Exception as error:
             yield {place: panels.message_html(sentence(error))}
+            if asked:
+                yield {"reply": to_numbered_json("unanswered", asked=asked)}
 
     return run
 

@@ -148,12 +148,13 @@ def wire(
 
         return run
 
-    def once(handler: Handler, also: PageChanges | None = None) -> Callable:
-        """All that the handler changes, in one go."""
+    def once(handler: Handler, also: PageChanges | None = None, asked: str = "") -> Callable:
+        """All that the handler changes, in one go; asked: see `with_refusals`."""
         event = gpu.stream(handler)
 
         def run(*inputs: Any) -> dict:
-            steps = with_refusals(with_files(with_visits(event, visits.get), parts.stage))(*inputs)
+            filed = with_files(with_visits(event, visits.get), parts.stage)
+            steps = with_refusals(filed, asked=asked)(*inputs)
             changes = [*steps, also or {}]
             made = put({name: value for change in changes for name, value in change.items()})
             return made or gr.skip()  # Gradio takes no dictionary without an output for an answer
@@ -257,7 +258,7 @@ def wire(
         answering(event, studies.second, inputs, place="second", curve=False)
     # js/core.js asks them one after the other.
     asking: dict[str, Any] = moving | {"trigger_mode": "multiple"}
-    words = with_event_data(once(studies.words))
+    words = with_event_data(once(studies.words, asked="words"))
     p.stage.words(words, p.visit, [p.reply, p.message], **asking)
     # A file of a large photo takes hundreds of megabytes while it is made.
     filing: dict[str, Any] = asking | {"concurrency_id": "file", "concurrency_limit": 1}
@@ -265,7 +266,8 @@ def wire(
         *((p.stage, "picks", asking), (p.stage, "leftover", asking), (p.why, "why", asking)),
         *((p.cite, "cite", filing), (p.cite, "save_page", filing)),
     ):
-        handler = with_event_data(once(getattr(handlers.replies, name)))
+        reply = getattr(handlers.replies, name)
+        handler = with_event_data(once(reply, asked=name if turn is asking else ""))
         getattr(part, name)(handler, p.visit, [p.reply, p.message], **turn)
     linked = p.stage.reopen(
         with_event_data(once(handlers.reopen)), p.visit, of([*CONTROLS, "notice"]), **QUIET

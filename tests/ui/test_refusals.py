@@ -6,6 +6,7 @@ import errno
 import json
 import logging
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -181,3 +182,15 @@ def test_one_file_is_made_at_a_time(tiny_model: LlavaModel) -> None:
         if event.targets
     }
     assert limits["cite"] == limits["save_page"] == ("file", 1)
+
+
+def test_the_page_that_waits_for_a_reply_is_told_that_none_will_come() -> None:
+    def fail() -> Iterator[dict[str, Any]]:
+        raise ValueError("No maps today.")
+        yield {}
+
+    message, reply = with_refusals(fail, asked="words")()
+    assert "No maps today." in message["message"]
+    assert json.loads(reply["reply"]).items() >= {"kind": "unanswered", "asked": "words"}.items()
+    (message,) = with_refusals(fail)()
+    assert "No maps today." in message["message"]

@@ -45,7 +45,10 @@ window.SPARE = (() => {
     pending = null;
     sendNext();
   }
-  on('reply', ({kind}) => { if (kind === pending) setTimeout(closeRequest); });
+  on('reply', ({kind, asked}) => {
+    if (kind === pending) setTimeout(closeRequest);
+    else if (pending && asked === pending) giveUp();  // refused, with a sentence
+  });
 
   const kinds = {f4: Float32Array, i4: Int32Array, i2: Int16Array, u2: Uint16Array, u1: Uint8Array};
 
