@@ -39,34 +39,26 @@
     else if (drawn || asked() === of) remove();
   }
 
-  function watch() {
-    const observer = new MutationObserver(update);
-    const options = {childList: true, subtree: true, attributeFilter: ['src']};
-    for (const part of document.querySelectorAll('#picture, #answers')) {
-      observer.observe(part, options);
-    }
-    keepFocus(document.querySelector('#picture'));
-  }
-
-  // The button that took the picture away, or brought it, goes with it: the focus stays in the box.
-  function keepFocus(box) {
-    let within = false;
-    document.addEventListener('focusin', ({target}) => { within = box.contains(target); });
-    document.addEventListener('pointerdown', () => { within = false; }, true);
-    new MutationObserver(() => {
-      if (!within || document.activeElement !== document.body) return;
-      [...box.querySelectorAll('button')].find((button) => button.checkVisibility()
-        && button.tabIndex >= 0)?.focus({preventScroll: true});
-    }).observe(box, {childList: true, subtree: true, attributeFilter: ['class']});
-  }
-  let watching = false;
+  // A comparison may come before the last parts of the page.
+  const observer = new MutationObserver(update);
   SPARE.on('data', () => {
     drawn = true;
     update();
     tell('');
-    if (!watching) watch();
-    watching = true;
+    for (const part of document.querySelectorAll('#picture, #answers')) {
+      observer.observe(part, {childList: true, subtree: true, attributeFilter: ['src']});
+    }
   });
+
+  // The button that took the picture away, or brought it, goes with it: the focus stays in the box.
+  let within = false;
+  document.addEventListener('focusin', ({target}) => { within = Boolean(target.closest('#picture')); });
+  document.addEventListener('pointerdown', () => { within = false; }, true);
+  new MutationObserver(() => {
+    if (!within || document.activeElement !== document.body) return;
+    [...document.querySelectorAll('#picture button')].find((button) => button.checkVisibility()
+      && button.tabIndex >= 0)?.focus({preventScroll: true});
+  }).observe(document, {childList: true, subtree: true, attributeFilter: ['class']});
 
   const tell = (sentence) => SPARE.tell(document.querySelector('#message'), sentence);
 
