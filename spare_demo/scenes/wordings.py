@@ -58,7 +58,7 @@ def is_familiar(question: str) -> bool:
     In another language, in digits or in signs alone it is not, whatever the model says to it.
     """
     words = _words(question)
-    return any(words) and 4 * sum(word in _known_words() for word in words) >= len(words)
+    return bool(words) and 4 * sum(word in _known_words() for word in words) >= len(words)
 
 
 def with_articles(text: str) -> str:

@@ -35,8 +35,8 @@ ANSWERING: dict[str, Any] = {"concurrency_id": "model", "concurrency_limit": 1}
 # A study asks many times in one turn, which lasts no longer once another is waited for.
 STUDY_SECONDS = 60.0
 _NO_LONGER = (
-    "Others are waiting, so this was stopped after a minute. What was found by then stands. Start "
-    "it again when fewer are here, or at a smaller budget."
+    "Others are waiting, so this ended after a minute, with what was found by then. Start it again "
+    "when fewer are here, or at a smaller budget."
 )
 # It asks many times: it waits for other searches only, and whoever asks once does not wait for it.
 _FINDING: dict[str, Any] = {"concurrency_id": "find", "concurrency_limit": 1}
@@ -94,7 +94,7 @@ def until_awaited(steps: Iterator[PageChanges]) -> Iterator[PageChanges]:
     begun = time.monotonic()
     for values in steps:
         if time.monotonic() - begun > STUDY_SECONDS and is_awaited(ANSWERING["concurrency_id"]):
-            yield {"message": panels.message_html(_NO_LONGER)}
+            yield values | {"message": panels.message_html(_NO_LONGER)}
             return
         yield values
 
@@ -167,7 +167,8 @@ def wire(
 
     find = functools.partial(find_disagreement, handlers)
     studies = handlers.studies
-    lasting = (studies.enough, studies.carrier, studies.measure, studies.all_methods, studies.film)
+    # Half of a film is nothing, so that one goes on to its end.
+    lasting = (studies.enough, studies.carrier, studies.measure, studies.all_methods)
     running = []
     p = parts
     redrawn = ["budget", "visit"]

@@ -1,5 +1,5 @@
-// Gradio's first "Loading…" asks for the next frame for ever, also when it is gone, and an idle page
-// takes a fifteenth of a core. Its clock, which nothing shows, ends once the page stands.
+// Gradio's first "Loading…" asks for the next frame for ever, also when it is gone, so that an idle
+// page never rests. Its clock, which nothing shows, ends once the page stands.
 'use strict';
 (() => {
   const ask = window.requestAnimationFrame.bind(window);
