@@ -192,10 +192,9 @@ def difference(
     ]
     padding = canvas.grid.padding.numpy()
     names = {"a": label_a, "b": label_b}
-    sentence = say("both", **names, count=int(a.sum()), tokens=tokens_word(n), both=both)
-    if a.sum() != b.sum():
-        sentence += say("other count", count=int(b.sum()))
-    sentence += "."
+    counts = {"tokens": tokens_word(int(a.sum())), "count": int(b.sum()), "both": both}
+    template = "both" if a.sum() == b.sum() else "both of two counts"
+    sentence = say(template, **names, **counts)
     if padding.any():
         count_a, count_b = int((a & padding).sum()), int((b & padding).sum())
         sentence += say("both in padding", **names, count_a=count_a, count_b=count_b)

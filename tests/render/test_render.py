@@ -183,12 +183,14 @@ def test_difference_counts_in_sentence_and_legend(wide):
     assert entries == ["both 1", "only SPARE 3", "only CDPruner 1", "neither 139", "padding"]
     assert note == "Jaccard 0.20 (two random picks: 0.03)"
     assert result.sentence == (
-        "SPARE kept 4 of 144 tokens; 1 of them CDPruner kept too (of its 2). "
+        "SPARE keeps 4 tokens and CDPruner 2, 1 of them in common. "
         "2 of SPARE's and 0 of CDPruner's lie in padding. "
         "Jaccard 0.20 (two random picks: 0.03)."
     )
     assert result.image.size[0] == wide.size[0]
     assert result.image.size[1] > wide.size[1]
+    equal = difference(wide, [70, 71], [70, 72], "SPARE", "CDPruner", 1 / 3, 0.01)
+    assert equal.sentence.startswith("SPARE and CDPruner keep 1 of their 2 tokens in common. ")
 
 
 def test_all_pictures_of_a_canvas_have_one_size(wide):

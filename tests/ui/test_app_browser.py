@@ -26,7 +26,7 @@ def test_it_opens_on_a_finished_comparison(reader) -> None:
     expect(reader.find("#cost th[scope=col]")).to_have_count(3)
     reader.curve()
     expect(reader.find("#truth")).to_contain_text("True answer")
-    assert "A SPARE kept 64 of 576 tokens" in reader.sentence()
+    assert "of their 64 tokens in common" in reader.sentence()
     assert reader.find("#stop").count() == 0 or not reader.find("#stop").is_visible()
 
 
@@ -73,7 +73,7 @@ def test_pictures_that_do_not_arrive_are_said(visitor) -> None:
     expect(visitor.caption).to_contain_text("Press Ask again")
     visitor.page.unroute("**/comparison-*.bin")
     visitor.ask("How many stars are there?")
-    expect(visitor.caption).to_contain_text("64 of 576")
+    expect(visitor.caption).to_contain_text("of their 64 tokens")
     assert visitor.picture(1).tobytes() != before
     visitor.errors.clear()  # the browser's own word on the picture
 
@@ -81,7 +81,7 @@ def test_pictures_that_do_not_arrive_are_said(visitor) -> None:
 def test_answers_that_come_while_the_slider_is_held_say_their_budget(visitor) -> None:
     visitor.page.evaluate("SPARE.on('data', () => SPARE.setBudget(40))")  # and not let go
     visitor.ask("How many objects are there?")
-    expect(visitor.caption).to_contain_text("kept 40 of 576")
+    expect(visitor.caption).to_contain_text("of their 40 tokens")
     visitor.expect_answers(576, 64, 64)
     expect(visitor.find(".stale-note")).to_have_text("Answers are for budget 64. Answer at 40")
 
@@ -92,14 +92,14 @@ def test_slider_box_and_mark_move_picture_sentence_and_answers(visitor) -> None:
     slider.focus()
     for _ in range(3):
         slider.press("ArrowRight")
-    expect(visitor.caption).to_contain_text("kept 67 of 576")
+    expect(visitor.caption).to_contain_text("of their 67 tokens")
     visitor.expect_answers(576, 67, 67)
     expect(visitor.find(".stale-note")).not_to_be_visible()
     assert visitor.picture(1).tobytes() != before
 
     number = visitor.find("#budget input[type=number]")
     number.fill("100")  # typed, not yet left: nobody has said that this is the number meant
-    expect(visitor.caption).to_contain_text("kept 100 of 576")
+    expect(visitor.caption).to_contain_text("of their 100 tokens")
     expect(visitor.find(".stale-note")).to_be_visible()
     expect(visitor.find("#answers")).to_contain_text("Answers are for budget 67.")
     expect(visitor.find("#answers h3").nth(1)).to_contain_text("67")
@@ -108,14 +108,14 @@ def test_slider_box_and_mark_move_picture_sentence_and_answers(visitor) -> None:
 
     visitor.find("#marks").get_by_role("button", name="32", exact=True).click()
     expect(slider).to_have_value("32")
-    expect(visitor.caption).to_contain_text("kept 32 of 576")
+    expect(visitor.caption).to_contain_text("of their 32 tokens")
     visitor.expect_answers(576, 32, 32)
 
     number.fill("9999")
     expect(visitor.find("#budget-message")).to_contain_text("from 1 to 576")
     number.fill("20")
     expect(visitor.find("#budget-message p")).to_have_count(0)
-    expect(visitor.caption).to_contain_text("kept 20 of 576")
+    expect(visitor.caption).to_contain_text("of their 20 tokens")
 
     note = visitor.find("#rank p")
     expect(note).to_contain_text("This picture's features have rank 190")

@@ -89,11 +89,10 @@ SPARE.layers = (() => {
       },
       get sentence() {
         const c = data.counts(...held);
-        const [a, b] = labels, tokens = tokensWord(data.n);
+        const [a, b] = labels, tokens = tokensWord(c.a);
         const share = c.jaccard.toFixed(2), chance = expectedJaccard(data.n, c.a, c.b).toFixed(2);
         return (data.inside.length ? `In layer ${at + 1} of ${data.depth}: ` : '') +
-          say('both', {a, b, count: c.a, tokens, both: c.both}) +
-          (c.a !== c.b ? say('other count', {count: c.b}) : '') + '.' +
+          say(c.a === c.b ? 'both' : 'both of two counts', {a, b, tokens, count: c.b, both: c.both}) +
           (data.hasPadding ? say('both in padding', {a, b, count_a: c.padA, count_b: c.padB}) : '') +
           ` ${say('jaccard', {share, chance})}.`;
       },
