@@ -41,9 +41,9 @@ from serving import peak_bytes, serving
 
 from spare_demo.models.families import FAMILIES
 from spare_demo.models.loading.catalogue import CATALOGUE, STORED, published_config
-from spare_demo.models.loading.memory import BITS
 from spare_demo.models.loading.number_format import bfloat16_slowness
 from spare_demo.pruners import PRUNERS
+from spare_demo.settings import BITS
 from spare_demo.table import markdown_table
 
 RESULTS = ROOT / "benchmarks" / "results"

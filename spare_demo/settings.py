@@ -14,6 +14,9 @@ from typing import Any
 OWN_ADDRESSES = ("127.0.0.1", "::1", "localhost")
 METHODS_GROUP = "spare_demo.methods"
 """Of the entry points by which other packages bring methods."""
+BITS = (16, 8, 4)
+CAPTURES = ("auto", "on", "off")
+"""When prefills are captured: where it is safe and gives the usual results, always, or never."""
 SYSTEMS = ("auto", "none", "vicuna_v1")
 
 
@@ -46,13 +49,13 @@ class Settings:
     )
     device: str = _setting("auto", "auto, cpu, cuda, cuda:N or mps")
     bits: int = _setting(
-        16, "16, or 8 or 4 to quantise the language model (needs bitsandbytes)", (16, 8, 4)
+        16, "16, or 8 or 4 to quantise the language model (needs bitsandbytes)", BITS
     )
     capture_prefill: str = _setting(
         "auto",
         "run each prefill as one captured CUDA graph per prompt length: on, off, or auto for one "
         "CUDA GPU at 16 bits where it gives the usual results",
-        choices=("auto", "on", "off"),
+        choices=CAPTURES,
     )
     host: str = _setting("127.0.0.1", "address to serve on; 0.0.0.0 for every network")
     port: int = _setting(7860, "port to serve on")

@@ -15,7 +15,8 @@ import gradio as gr
 from spare_demo.models import ModelError
 from spare_demo.models.loading.catalogue import TINY_LLAVA
 from spare_demo.models.loading.machine import Offer
-from spare_demo.models.loading.memory import BITS, Room, size_words
+from spare_demo.models.loading.memory import Room, size_words
+from spare_demo.settings import BITS
 from spare_demo.table import html_table
 from spare_demo.ui import panels
 from spare_demo.ui.events import QUIET

@@ -128,9 +128,7 @@ class AnswerRun:
         self.cache = DynamicCache(config=hf.config)
         embeds = prompt_embeddings(hf, self._input_ids, visual)[None]
         if self._captured is not None:
-            left = self._captured(embeds)
-            self.cache, self.logits = left.cache, left.logits
-            self.static_bytes = left.allocated_bytes
+            self.logits, self.cache, self.static_bytes = self._captured(embeds)
             return
         if plan is not None:
             tokens = self._first_row + (~self._rows.newline).nonzero().flatten()

@@ -18,9 +18,7 @@ from shutil import which
 import torch
 
 from spare_demo.models.base import ModelError
-from spare_demo.models.generate.captured_prefill import CAPTURES
 from spare_demo.models.generate.passes import OutOfMemory
-from spare_demo.models.generate.prompt import SYSTEMS
 from spare_demo.models.loading.catalogue import (
     AUTO,
     BUILT_IN,
@@ -32,9 +30,10 @@ from spare_demo.models.loading.catalogue import (
 from spare_demo.models.loading.checkpoint import open_checkpoint, read_checkpoint
 from spare_demo.models.loading.hub import Progress, no_progress
 from spare_demo.models.loading.machine import choose, this_machine, too_small
-from spare_demo.models.loading.memory import BITS, TAKE_LESS, Fit, free_bytes
+from spare_demo.models.loading.memory import TAKE_LESS, Fit, free_bytes
 from spare_demo.models.loading.text_tower import TextTower, text_side_of
 from spare_demo.models.model import Model
+from spare_demo.settings import BITS, CAPTURES, SYSTEMS
 
 _NVIDIA_DRIVERS = ("/proc/driver/nvidia/version", "/usr/lib/wsl/lib/nvidia-smi")
 _DEVICES = "Choose auto, cpu, cuda or mps, or one of several GPUs, such as cuda:1."
@@ -83,9 +82,9 @@ def load_model(
     if not isinstance(name, str | os.PathLike):
         raise _no_such_model(name)
     name = plain_name(name) if isinstance(name, str) else name
-    if system not in ("auto", *SYSTEMS):
+    if system not in SYSTEMS:
         raise ModelError(
-            f"No system sentence is called {brief(system)}. Choose auto, {', '.join(SYSTEMS)}."
+            f"No system sentence is called {brief(system)}. Choose {', '.join(SYSTEMS)}."
         )
     if capture_prefill not in CAPTURES:
         raise ModelError(
