@@ -113,21 +113,10 @@ LARGER = (
 CATALOGUE = {entry.name: entry for entry in (BUILT_IN, TINY_LLAVA, LLAVA_7B, *LARGER)}
 
 
-def catalogue() -> list[dict[str, str]]:
-    """The table as rows of text: name, title, needs, description."""
-    rows = [
-        {"name": e.name, "title": e.title, "needs": e.needs, "description": e.description}
-        for e in CATALOGUE.values()
-    ]
-    auto = (
-        f"{LLAVA_7B.name} where a CUDA GPU has room for it; else {TINY_LLAVA.name} on a Space or "
-        f"where its weights are here; else {BUILT_IN.name}."
-    )
-    return [
-        {"name": AUTO, "title": "Automatic", "needs": "any computer", "description": auto},
-        *rows,
-    ]
-
+AUTO_MEANS = (
+    f"{LLAVA_7B.name} where a CUDA GPU has room for it; else {TINY_LLAVA.name} on a Space or "
+    f"where its weights are here; else {BUILT_IN.name}."
+)
 
 _LLAMA = {"model_type": "llama", "vocab_size": 32_064, "max_position_embeddings": 4096}
 
