@@ -25,6 +25,7 @@ from spare_demo.models.loading.catalogue import (
     CATALOGUE,
     LLAVA_7B,
     NO_CLIP_TOWER,
+    OPENAI_CLIP,
     Entry,
 )
 from spare_demo.models.loading.checkpoint import open_checkpoint, read_checkpoint
@@ -184,10 +185,10 @@ def _load(entry: Entry, fit: Fit, notes: tuple[str, ...]) -> Model:
     opened = open_checkpoint(entry.source, entry.title, fit)
     # The text side first: should it be missing, 14 GB need not be read to find out.
     tower: TextTower | None = None
-    if entry.clip:
-        tower = TextTower.from_open_clip(*entry.clip, fit.progress)
-    elif isinstance(entry.source, Path):
+    if isinstance(entry.source, Path):
         tower = TextTower.from_folder(entry.source / "clip")
+    elif opened.family.clip_tower:
+        tower = TextTower.from_open_clip(*OPENAI_CLIP, fit.progress)
     return read_checkpoint(
         opened,
         tower,
