@@ -8,6 +8,5 @@ from spare_demo.tokens.selection import NEAR_TIE as NEAR_TIE
 from spare_demo.tokens.selection import Positions as Positions
 from spare_demo.tokens.selection import Selection as Selection
 from spare_demo.tokens.selection import count_informed as count_informed
-from spare_demo.tokens.visual import ClsAttention as ClsAttention
 from spare_demo.tokens.visual import VisualTokens as VisualTokens
 from spare_demo.tokens.visual import where_float64_is as where_float64_is

@@ -169,7 +169,8 @@ class Answering(DecoderInputs):
             return decode_batch(self.hf, self.tokenizer, self._passes, prompts, max_new_tokens)
 
         def alone(view: View, selection: Kept) -> ShortAnswer:
-            return _short(self.answer(view, selection, max_new_tokens, positions))
+            whole = self.answer(view, selection, max_new_tokens, positions)
+            return ShortAnswer(whole.text, whole.token_ids, whole.first_logits)
 
         return self._many(requests, max_new_tokens, positions, together, alone)
 
@@ -211,10 +212,10 @@ class Answering(DecoderInputs):
             results[i] if i in results else alone(*request) for i, request in enumerate(requests)
         ]
 
-    def answer_text(self, question: str, max_new_tokens: int = 64) -> ShortAnswer:
+    def answer_text(self, question: str, max_new_tokens: int = 64) -> Answer:
         """The greedy answer to a question without a picture. Raises ValueError as `stream`."""
         _, ids = build_prompt(self.processor, question, 0, self.system)
-        return _short(self._without_picture(ids, max_new_tokens))
+        return self._without_picture(ids, max_new_tokens)
 
     def score_continuation(
         self,
@@ -249,10 +250,6 @@ class Answering(DecoderInputs):
         places = torch.arange(ids.shape[1])[None]
         parts = self.hf, self.tokenizer, self._passes, ids, rows, places
         return _run_to_end(AnswerRun(*parts, max_new_tokens).stream(given))
-
-
-def _short(answer: Answer) -> ShortAnswer:
-    return ShortAnswer(answer.text, answer.token_ids, answer.first_logits)
 
 
 def _run_to_end(pieces: Generator[str, None, Answer]) -> Answer:
