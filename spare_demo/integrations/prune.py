@@ -298,7 +298,7 @@ def _method(method: str | Method | Selection, seed: int) -> Method:
 
 def _questions(question: str | Sequence[str] | None, count: int) -> list[str]:
     if question is None or isinstance(question, str):
-        return [check_characters("question", (question or "").strip())] * count
+        question = [question or ""] * count
     if not isinstance(question, Sequence) or not all(isinstance(each, str) for each in question):
         raise ValueError(
             "The question must be text, or a list of one text for each prompt. Pass None for none."
