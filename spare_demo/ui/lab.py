@@ -134,7 +134,7 @@ class Lab:
             "curve_words": TO_COME,
             "download": gr.update(value=None, interactive=False),
             **choices,
-            **self.look_into(None, a, b, at),
+            **self.look_into(bench, a, b, at),
         }
         start_time = time.monotonic()
         sheets = itertools.islice(draw_sheets(which, 10**6), bench.scenes)
@@ -178,29 +178,28 @@ class Lab:
 
     def look_into(self, bench: Bench | None, a: str, b: str, budget: object) -> PageChanges:
         """Where A is right and B is wrong, and the skills, of the rows so far."""
+        if bench is None or not bench.rows:
+            hidden = gr.update(value=[], visible=False)
+            return {"cases": hidden, "rows": [], "cases_words": "", "skills": ""}
         pictures, rows, sentence = self.cases(bench, a, b, budget)
         return {
             "cases": gr.update(value=pictures, visible=bool(pictures)),
             "rows": rows,
-            "cases_words": panels.words_html(sentence) if sentence else "",
+            "cases_words": panels.words_html(sentence),
             "skills": self.skills(bench, budget),
         }
 
-    def skills(self, bench: Bench | None, budget: object) -> str:
+    def skills(self, bench: Bench, budget: object) -> str:
         """The table of skills at one budget, as HTML."""
-        if bench is None or not bench.rows:
-            return ""
         summary = bench.summary()
         k = _read_choice(budget, bench.experiment.budgets)
         parts = [tables.by_skill(summary, k), tables.by_number(summary, k)]
         return "".join(_table_html(table) for table in parts if table)
 
     def cases(
-        self, bench: Bench | None, a: str, b: str, budget: object
+        self, bench: Bench, a: str, b: str, budget: object
     ) -> tuple[list[tuple[str, str]], list[Row], str]:
         """Where A is right and B is wrong: pictures with captions, A's rows, a sentence."""
-        if bench is None or not bench.rows:
-            return [], [], ""
         k = _read_choice(budget, bench.experiment.budgets)
         for label in (a, b):
             if k not in bench.experiment.budgets_of(label):

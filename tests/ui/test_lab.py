@@ -147,8 +147,8 @@ def test_the_table_of_skills_is_html_with_its_numbers(lab: Lab, named: Bench) ->
     assert "ocr (n=3)" in html
     assert "66.7 (" in html
     assert lab.skills(named, 8) != lab.skills(named, 3)
-    assert lab.skills(None, 8) == ""
-    assert lab.cases(None, "spare", "random", 8) == ([], [], "")
+    empty = lab.look_into(None, "spare", "random", 8)
+    assert (empty["cases"]["visible"], empty["cases_words"], empty["skills"]) == (False, "", "")
 
 
 @pytest.mark.parametrize(
