@@ -43,6 +43,7 @@ NO_QUESTION = "Type a question, or choose an example."
 def with_refusals(handler: Handler, place: str = "message", asked: str = "") -> Handler:
     """What goes wrong becomes a sentence in a place on the page; the rest stays as it is.
 
+    place: "file" for the one beside the button of a file, which waits for a reply (js/cite.js).
     asked: the kind of reply that js/core.js waits for: it is told that there will be none.
     """
 
@@ -50,7 +51,11 @@ def with_refusals(handler: Handler, place: str = "message", asked: str = "") -> 
         try:
             yield from handler(*inputs, **controls)
         except Exception as error:
-            yield {place: panels.message_html(sentence(error))}
+            words = sentence(error)
+            if place == "file":
+                yield {"reply": to_numbered_json("refused", sentence=words)}
+            else:
+                yield {place: panels.message_html(words)}
             if asked:
                 yield {"reply": to_numbered_json("unanswered", asked=asked)}
 

@@ -20,13 +20,7 @@ from spare_demo.ui.permalink import MOST_CHARACTERS
 from spare_demo.ui.saved_page import save_visit
 from spare_demo.ui.steps import PageChanges, Steps
 from spare_demo.ui.visit import SLOTS, Visit
-from spare_demo.ui.wire import (
-    MadeFile,
-    array,
-    source_arrays,
-    to_numbered_json,
-    with_file_refusals,
-)
+from spare_demo.ui.wire import MadeFile, array, source_arrays, to_numbered_json
 
 
 class Replies:
@@ -87,7 +81,6 @@ class Replies:
         values = {"patch": patch, "budget": k, "step": when, "reasons": reasons}
         yield {"reply": to_numbered_json("why", of=identity(visit), **values)}
 
-    @with_file_refusals
     def cite(self, asked: Mapping[str, Any], visit: Visit) -> Iterator[PageChanges]:
         """A zip of what the page shows, for a paper, as a file to hand over."""
         chosen = [str(name) for name in asked.get("panels") or []]
@@ -95,7 +88,6 @@ class Replies:
         content = cite(visit.result_to_cite(), chosen, link)
         yield {"file": MadeFile("spare-comparison.zip", "application/zip", content)}
 
-    @with_file_refusals
     def save_page(self, asked: Mapping[str, Any], visit: Visit) -> Iterator[PageChanges]:
         """The comparison as one HTML file, in the same way."""
         page = save_visit(visit, answers=self._steps.answers(visit, visit.result.budget, True))

@@ -30,7 +30,7 @@ from spare_demo.ui.guide import explore_on, slider_budget
 from spare_demo.ui.payload import identity
 from spare_demo.ui.steps import PageChanges, kl_title
 from spare_demo.ui.visit import SLOTS, Visit
-from spare_demo.ui.wire import MadeFile, array, to_json, to_numbered_json, with_file_refusals
+from spare_demo.ui.wire import MadeFile, array, to_json, to_numbered_json
 
 _NO_SET = (
     "It chooses inside the language model, layer by layer, so there is no one set of tokens to "
@@ -156,7 +156,6 @@ class Studies:
         *_, last = answer_steps(self.model, second, start)
         yield {"second": pictures + studies_html.two_questions_html(visit, question, last)}
 
-    @with_file_refusals
     def film(self, budget: object, visit: Visit) -> Iterator[PageChanges]:
         """The picks of A and B up to the budget as an animated WebP, a file to hand over."""
         exploration, longest = visit.exploration, self.settings.max_new_tokens

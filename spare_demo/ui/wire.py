@@ -47,10 +47,8 @@ after the other, each from a multiple of 4. An array stands in the head as {"typ
 from __future__ import annotations
 
 import base64
-import functools
 import itertools
 import json
-from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -62,7 +60,6 @@ from spare_demo import measures
 from spare_demo.comparison.selections import Exploration
 from spare_demo.pruners.views import view_members
 from spare_demo.tokens import VisualTokens
-from spare_demo.ui.errors import sentence
 
 Array = NDArray[Any]
 
@@ -233,24 +230,6 @@ class MadeFile(NamedTuple):
     name: str
     media_type: str
     content: bytes
-
-
-def refusal_reply(error: Exception) -> str:
-    """Why there is no file."""
-    return to_numbered_json("refused", sentence=sentence(error))
-
-
-def with_file_refusals(handler: Callable[..., Iterator[dict]]) -> Callable[..., Iterator[dict]]:
-    """What goes wrong is said beside the button of the file, which waits for a word."""
-
-    @functools.wraps(handler)
-    def run(*inputs: Any, **controls: Any) -> Iterator[dict]:
-        try:
-            yield from handler(*inputs, **controls)
-        except Exception as error:
-            yield {"reply": refusal_reply(error)}
-
-    return run
 
 
 def _array_in_text(value: Array) -> dict[str, str]:

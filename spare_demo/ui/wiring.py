@@ -148,14 +148,15 @@ def wire(
 
         return run
 
-    def once(handler: Handler, also: PageChanges | None = None, asked: str = "") -> Callable:
-        """All that the handler changes, in one go; asked: see `with_refusals`."""
+    def once(
+        handler: Handler, also: PageChanges | None = None, place: str = "message", asked: str = ""
+    ) -> Callable:
+        """All that the handler changes, in one go; place and asked: see `with_refusals`."""
         event = gpu.stream(handler)
 
         def run(*inputs: Any) -> dict:
             filed = with_files(with_visits(event, visits.get), parts.stage)
-            steps = with_refusals(filed, asked=asked)(*inputs)
-            changes = [*steps, also or {}]
+            changes = [*with_refusals(filed, place, asked)(*inputs), also or {}]
             made = put({name: value for change in changes for name, value in change.items()})
             return made or gr.skip()  # Gradio takes no dictionary without an output for an answer
 
@@ -252,24 +253,26 @@ def wire(
     answering(p.find_carrier.click, studies.carrier, redrawn, place="carrier", curve=False)
     answering(p.measure.click, studies.measure, redrawn, place="kl_words", curve=False)
     answering(p.compare_all.click, studies.all_methods, redrawn, place="many", curve=False)
-    filmed = answering(p.cite.film, studies.film, redrawn, curve=False)
+    filmed = answering(p.cite.film, studies.film, redrawn, place="file", curve=False)
     filmed.then(None, None, None, js=_FILM_OVER, **QUIET)
     for event in (p.compare_questions.click, p.other.submit):
         inputs = ["other", "budget", "visit"]
         answering(event, studies.second, inputs, place="second", curve=False)
     # js/core.js asks them one after the other.
     asking: dict[str, Any] = moving | {"trigger_mode": "multiple"}
-    words = with_event_data(once(studies.words, asked="words"))
-    p.stage.words(words, p.visit, [p.reply, p.message], **asking)
+    replies = handlers.replies
+    for asks, reply, kind in (
+        (p.stage.words, studies.words, "words"),
+        (p.stage.picks, replies.picks, "picks"),
+        (p.stage.leftover, replies.leftover, "leftover"),
+        (p.why.why, replies.why, "why"),
+    ):
+        handler = with_event_data(once(reply, asked=kind))
+        asks(handler, p.visit, [p.reply, p.message], **asking)
     # A file of a large photo takes hundreds of megabytes while it is made.
     filing: dict[str, Any] = asking | {"concurrency_id": "file", "concurrency_limit": 1}
-    for part, name, turn in (
-        *((p.stage, "picks", asking), (p.stage, "leftover", asking), (p.why, "why", asking)),
-        *((p.cite, "cite", filing), (p.cite, "save_page", filing)),
-    ):
-        reply = getattr(handlers.replies, name)
-        handler = with_event_data(once(reply, asked=name if turn is asking else ""))
-        getattr(part, name)(handler, p.visit, [p.reply, p.message], **turn)
+    for asks, reply in ((p.cite.cite, replies.cite), (p.cite.save_page, replies.save_page)):
+        asks(with_event_data(once(reply, place="file")), p.visit, p.reply, **filing)
     linked = p.stage.reopen(
         with_event_data(once(handlers.reopen)), p.visit, of([*CONTROLS, "notice"]), **QUIET
     )
