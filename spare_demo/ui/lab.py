@@ -21,7 +21,7 @@ from spare_demo.evaluation.experiment import Experiment
 from spare_demo.evaluation.picks import picture_seed
 from spare_demo.evaluation.results import Row, csv_text
 from spare_demo.evaluation.run import run
-from spare_demo.evaluation.sheets import Sheet, draw_sheets
+from spare_demo.evaluation.sheets import draw_sheets
 from spare_demo.evaluation.summary import Summary, summarise
 from spare_demo.images.load import file_digest
 from spare_demo.models import Model
@@ -51,8 +51,8 @@ class Bench:
 
     Attributes:
         experiment: methods and budgets.
-        rows: of the scenes that are done; `sheets` those scenes, by their seed.
         scenes: how many were asked for.
+        rows: of those that are done, which are so many.
         seconds: since the start.
         seed: of the methods that draw at random.
     """
@@ -60,7 +60,7 @@ class Bench:
     experiment: Experiment
     scenes: int
     rows: tuple[Row, ...] = ()
-    sheets: tuple[Sheet, ...] = ()
+    done: int = 0
     seconds: float = 0.0
     seed: int = 0
 
@@ -137,16 +137,14 @@ class Lab:
             **self.look_into(bench, a, b, at),
         }
         start_time = time.monotonic()
-        sheets = itertools.islice(draw_sheets(which, 10**6), bench.scenes)
-        for sheet in sheets:
+        for sheet in itertools.islice(draw_sheets(which, 10**6), bench.scenes):
             try:
                 (results,) = run(self.model, [sheet], experiment)
             except (OutOfMemory, ModelUnloadedError) as error:  # what was found stays
                 yield self.finished(bench) | {"message": panels.message_html(str(error))}
                 return
-            rows, done = (*bench.rows, *results.rows), (*bench.sheets, sheet)
-            seconds = time.monotonic() - start_time
-            bench = replace(bench, rows=rows, sheets=done, seconds=seconds)
+            rows, seconds = (*bench.rows, *results.rows), time.monotonic() - start_time
+            bench = replace(bench, rows=rows, done=bench.done + 1, seconds=seconds)
             figure = figures.accuracy(bench.summary())
             yield {
                 "bench": bench,
@@ -265,7 +263,7 @@ def _caption(one: Row, other: Row) -> str:
 
 def _progress(bench: Bench, ended: bool = False) -> str:
     """A bar with words: how far, how long still, how many answers."""
-    done = len(bench.sheets)
+    done = bench.done
     if ended:
         verb = "Done" if done == bench.scenes else "Stopped"
         words = f"{verb}: {done} of {bench.scenes} scenes"
