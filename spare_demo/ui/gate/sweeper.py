@@ -37,20 +37,6 @@ def sweep_also(demo: gr.Blocks, job: Callable[[], object]) -> None:
     _jobs.setdefault(demo, []).append(job)
 
 
-def keep_swept(app: ASGIApp) -> ASGIApp:
-    """ASGI middleware: sweeps from the start of the page to its end, and sees no request."""
-
-    async def layer(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "lifespan":
-            return await app(scope, receive, send)
-        demo = scope["app"].get_blocks()
-        unread = UnreadRuns(demo)
-        async with repeated(lambda: sweep(demo, unread), EVERY_SECONDS, "A sweep failed"):
-            await app(scope, receive, send)
-
-    return layer
-
-
 @asynccontextmanager
 async def repeated(
     job: Callable[[], Awaitable[None]], seconds: float, failure: str
@@ -86,9 +72,9 @@ async def sweep(demo: gr.Blocks, unread: UnreadRuns) -> None:
     await asyncio.to_thread(return_free_memory)
 
 
-class Departures:
-    """ASGI middleware: ends the runs of each session that has no connection open, and spares the
-    states of those that have.
+class Sweeper:
+    """ASGI middleware: sweeps from the start of the page to its end, ends the runs of each session
+    that has no connection open, and spares the states of those that have.
 
     Gradio ends them when the stream of their results breaks off. A visitor who leaves between the
     question and the opening of that stream would be answered all the same.
@@ -104,8 +90,12 @@ class Departures:
         """Pass everything on, and count the connections that last."""
         if scope["type"] == "lifespan":
             demo = scope["app"].get_blocks()
+            unread = UnreadRuns(demo)
             spare_open_pages(demo, lambda session: session in self._open)
-            async with repeated(lambda: self.look(demo), LOOK_SECONDS, _FAILURE):
+            async with (
+                repeated(lambda: sweep(demo, unread), EVERY_SECONDS, "A sweep failed"),
+                repeated(lambda: self.look(demo), LOOK_SECONDS, _FAILURE),
+            ):
                 return await self.app(scope, receive, send)
         session = _lasting_session(scope)
         if not session:
