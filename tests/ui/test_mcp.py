@@ -21,7 +21,7 @@ from PIL import Image
 from spare_demo.ui.errors import quieten_server
 from spare_demo.ui.gate.doors import MOST_PARTS
 from spare_demo.ui.gradio_compat import operations
-from spare_demo.ui.gradio_compat.queue import requests_in_queue
+from spare_demo.ui.gradio_compat.queue import events_in_queue
 
 
 @pytest.fixture(scope="module")
@@ -282,12 +282,12 @@ def test_what_waits_for_a_client_that_left_is_ended(
         stream = httpx.stream("POST", page.api("mcp/"), json=body, headers=accept, timeout=60)
         calls.append(stream)
         stream.__enter__()
-        assert wait_for(lambda at=waiting: len(requests_in_queue(page.demo)[0]) == at)
+        assert wait_for(lambda at=waiting: len(events_in_queue(page.demo)[0]) == at)
     for stream in calls:
         stream.__exit__(None, None, None)
-    assert wait_for(lambda: not requests_in_queue(page.demo)[0])
+    assert wait_for(lambda: not events_in_queue(page.demo)[0])
     held.goes_on.set()
-    assert wait_for(lambda: not requests_in_queue(page.demo)[1])
+    assert wait_for(lambda: not events_in_queue(page.demo)[1])
     (result,) = call(page, ("select", {"image": as_data(photo_file), "budget": 5}))[1]
     assert not result.isError
 

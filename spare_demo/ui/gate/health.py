@@ -10,7 +10,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from spare_demo.ui.gate.doors import path_of
-from spare_demo.ui.gradio_compat.queue import requests_in_queue
+from spare_demo.ui.gradio_compat.queue import events_in_queue
 
 _models: WeakKeyDictionary[gr.Blocks, str] = WeakKeyDictionary()
 
@@ -28,7 +28,7 @@ def answer_health(app: ASGIApp) -> ASGIApp:
         if scope["type"] != "http" or path_of(scope) != "/health":
             return await app(scope, receive, send)
         demo = scope["app"].get_blocks()
-        waiting, running = requests_in_queue(demo)
+        waiting, running = events_in_queue(demo)
         facts = {
             "status": "ok",
             "model": _models.get(demo),

@@ -12,19 +12,12 @@ from gradio.context import LocalContext
 from gradio.events import Dependency
 from gradio.queueing import Event
 from gradio.server_messages import ProcessCompletedMessage
-from starlette.types import Scope
 
 LOOK_EVERY = 0.02
 
 
-def requests_in_queue(demo: gr.Blocks) -> tuple[list[Scope], list[Scope]]:
-    """The requests that wait for their turn on a page, and those that have it."""
-    waiting, running = _events(demo)
-    return [e.request.scope for e in waiting], [e.request.scope for e in running]
-
-
-def _events(demo: gr.Blocks) -> tuple[list[Event], list[Event]]:
-    """What waits, and what runs."""
+def events_in_queue(demo: gr.Blocks) -> tuple[list[Event], list[Event]]:
+    """What waits for its turn on a page, and what has it."""
     queue = demo._queue
     waiting = [e for line in queue.event_queue_per_concurrency_id.values() for e in line.queue]
     return waiting, [event for job in queue.active_jobs for event in job or ()]
@@ -37,7 +30,7 @@ def seconds_in_queue() -> float | None:
     """
     demo, request = LocalContext.blocks.get(None), LocalContext.request.get(None)
     if demo is not None and request is not None:
-        _, running = _events(demo)
+        _, running = events_in_queue(demo)
         for event in running:
             if event.request is request.request:
                 return time.monotonic() - event.enqueue_time
@@ -66,7 +59,7 @@ def sessions_of_runs(demo: gr.Blocks) -> set[str]:
 
     Without those that were begun by a call, whose result may be fetched later.
     """
-    waiting, running = _events(demo)
+    waiting, running = events_in_queue(demo)
     joined = (e for e in (*waiting, *running) if e.request.url.path.endswith("/queue/join"))
     return {event.session_hash for event in joined}
 
@@ -97,7 +90,7 @@ def handler_that_ends(runs: Iterable[Dependency]) -> Callable[[gr.Request], Coro
 
     async def end(request: gr.Request) -> None:
         demo: Any = LocalContext.blocks.get()
-        waiting, running = _events(demo)
+        waiting, running = events_in_queue(demo)
         theirs = [e for e in (*waiting, *running) if e.session_hash == request.session_hash]
         names = tuple(event._id for event in theirs if event.fn._id in numbers)
         for event in theirs:
