@@ -66,27 +66,26 @@ def with_files(handler: Handler, stage: gr.HTML) -> Handler:
     return run
 
 
-def until_asked(
-    steps: Iterator[PageChanges], visits: OpenVisits, put: Callable[[PageChanges], dict]
-) -> Iterator[dict]:
-    """What `put` makes of a search's steps, until its visitor has asked something else.
+def until_asked(steps: Iterator[PageChanges], visits: OpenVisits) -> Iterator[PageChanges]:
+    """A search's steps, until its visitor has asked something else.
 
     Each step brings Stop back, since a run that the search overtook shows Ask at its own end. Once
     something else was asked the buttons are that run's, and only a sentence says that the search
     ended. With it goes the picture that was found just before: see `in_steps`.
+
+    visits: where the visit of a step is put before the next step is asked for.
     """
     before = visits.times_put()
     picture: PageChanges = {}
     for values in steps:
         if visits.times_put() != before:
             ended = tried_html("The search ended, as something else was asked.")
-            yield put(picture | {"tried": ended})
+            yield picture | {"tried": ended}
             return
         if "image" in values:
             picture = {"image": values["image"]}
-        made = put(buttons("ask", running=True) | values)
         before += "visit" in values
-        yield made
+        yield buttons("ask", running=True) | values
 
 
 def until_awaited(steps: Iterator[PageChanges]) -> Iterator[PageChanges]:
@@ -144,7 +143,7 @@ def wire(
             if handler in lasting:
                 steps = until_awaited(steps)
             whole = in_steps(steps, "ask", again=("image", "curve", "kl", *_FOLDS))
-            yield from until_asked(whole, visits, put) if handler is find else map(put, whole)
+            yield from map(put, until_asked(whole, visits) if handler is find else whole)
 
         return run
 
