@@ -246,24 +246,22 @@ def _method(exploration: Exploration, label: str) -> dict[str, Any]:
     if method.by_hand and not method.inside:
         full = exploration.selections(exploration.n)[label]
     data: dict[str, Any] = {
-        "name": None,
-        "title": label,
-        "nested": False,
+        "name": None if method.by_hand else method.name,
+        "title": label if method.by_hand else method.title,
+        "nested": method.nested,
         "inside": label in exploration.inside,
         "order": None if full is None else array(full.order, "u2"),
         "gain": None if full is None else _floats(full.gain),
         "weight": _floats(exploration.weights[label]),
         "factors": None,
     }
-    if not method.by_hand:
-        data |= {"name": method.name, "title": method.title, "nested": method.nested}
-        factors = method.factors(exploration.view.tokens)
-        if factors is not None:
-            plain = bool((factors[0] == 1).all())
-            data["factors"] = {
-                "magnitude": None if plain else "squared_norms",
-                "text": array(factors[1], "f4"),
-            }
+    if factors := method.factors(exploration.view.tokens):
+        magnitude, text = factors
+        plain = bool((magnitude == 1).all())
+        data["factors"] = {
+            "magnitude": None if plain else "squared_norms",
+            "text": array(text, "f4"),
+        }
     return data
 
 
