@@ -16,7 +16,7 @@ from spare_demo.models import Model
 from spare_demo.models.generate.passes import DeviceElsewhere, ModelUnloadedError
 from spare_demo.models.loading.memory import open_visits
 from spare_demo.settings import Settings
-from spare_demo.ui import panels, sources
+from spare_demo.ui import panels
 from spare_demo.ui.api import Api, offer
 from spare_demo.ui.borrowed_gpu import Here
 from spare_demo.ui.document_head import TITLE, DocumentHead, keep_preview
@@ -98,7 +98,6 @@ def build(
         with gr.Tabs(selected="compare", elem_id="tabs") as tabs:
             with gr.Tab("Compare", id="compare"):
                 parts = lay_out(demo, handlers, shown)
-                parts.merged = sources.merged_panel(parts.visit, parts.budget, visits, gpu)
                 opening = {name: getattr(parts, name) for name in OPENED}
                 opened = []
                 if knows_only_scenes(model.name) and model.has_language_model:

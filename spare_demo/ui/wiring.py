@@ -28,6 +28,7 @@ from spare_demo.ui.viewer import write_comparison, write_file
 _FOLDS = ("lost_fold", "cost_fold", "kl_fold")
 _AGAIN = " Choose it again to ask: "  # between the questions of an example
 
+_WITH_LAYER = "(token, _, ...more) => [token, SPARE.state.depth, ...more]"
 _FILM_OVER = "() => { SPARE.emit('film-over') }"
 
 # One turn at the model for each question; the rest queue and see their place.
@@ -248,6 +249,9 @@ def wire(
     )
     p.by_hand.click(None, None, None, js="() => { SPARE.editByHand() }", **QUIET)
     p.keep.click(None, None, None, js="() => { SPARE.unfold('keep') }", **QUIET)
+    merged = once(handlers.merged, place="merged")
+    for event in (p.show_merged.click, p.token.submit):
+        event(merged, [p.token, p.layer, *of(redrawn)], p.merged, js=_WITH_LAYER, **QUIET)
     answering(p.find_enough.click, studies.enough, ["visit"], place="enough", curve=False)
     answering(p.find_carrier.click, studies.carrier, redrawn, place="carrier", curve=False)
     answering(p.measure.click, studies.measure, redrawn, place="kl_words", curve=False)
