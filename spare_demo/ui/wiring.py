@@ -43,28 +43,29 @@ _NO_LONGER = (
 _FINDING: dict[str, Any] = {"concurrency_id": "find", "concurrency_limit": 1}
 
 
-def with_visits(handler: Handler, find: Callable[[Any], Any]) -> Handler:
-    """The handler with the visits in the place of their keys, by a method of `OpenVisits`."""
+def with_page(
+    handler: Handler,
+    find: Callable[[Any], Any],
+    stage: gr.HTML,
+    place: str = "message",
+    asked: str = "",
+) -> Handler:
+    """The handler with the visits in the place of their keys, and what it writes in files.
+
+    find: a method of `OpenVisits`. stage: the part on which the comparison is written. place and
+    asked: see `with_refusals`, which has what goes wrong here, too.
+    """
 
     def run(*inputs: Any, **controls: Any) -> Iterator[PageChanges]:
         found = {name: find(value) for name, value in controls.items()}
-        yield from handler(*map(find, inputs), **found)
-
-    return run
-
-
-def with_files(handler: Handler, stage: gr.HTML) -> Handler:
-    """The handler with the comparison on the stage, and what it made to hand over, in files."""
-
-    def run(*inputs: Any, **controls: Any) -> Iterator[PageChanges]:
-        for values in handler(*inputs, **controls):
+        for values in handler(*map(find, inputs), **found):
             if "stage" in values:
                 values = values | {"stage": write_comparison(stage, values["stage"])}
             if "file" in values:
                 values = {"reply": write_file(stage, values["file"])}
             yield values
 
-    return run
+    return with_refusals(run, place, asked)
 
 
 def until_asked(steps: Iterator[PageChanges], visits: OpenVisits) -> Iterator[PageChanges]:
@@ -138,13 +139,12 @@ def wire(
             # Ask can do without the visit before it.
             alone = handler in (handlers.ask, handlers.ask_linked)
             visit_of = visits.find if alone else visits.get
-            steps = with_refusals(with_files(with_visits(timed, visit_of), parts.stage), place)(
-                **dict(zip(names, values, strict=True))
-            )
+            whole = with_page(timed, visit_of, parts.stage, place)
+            steps = whole(**dict(zip(names, values, strict=True)))
             if handler in lasting:
                 steps = until_awaited(steps)
-            whole = in_steps(steps, "ask", again=("image", "curve", "kl", *_FOLDS))
-            yield from map(put, until_asked(whole, visits) if handler is find else whole)
+            steps = in_steps(steps, "ask", again=("image", "curve", "kl", *_FOLDS))
+            yield from map(put, until_asked(steps, visits) if handler is find else steps)
 
         return run
 
@@ -152,11 +152,10 @@ def wire(
         handler: Handler, also: PageChanges | None = None, place: str = "message", asked: str = ""
     ) -> Callable:
         """All that the handler changes, in one go; place and asked: see `with_refusals`."""
-        event = gpu.stream(handler)
+        event = with_page(gpu.stream(handler), visits.get, parts.stage, place, asked)
 
         def run(*inputs: Any) -> dict:
-            filed = with_files(with_visits(event, visits.get), parts.stage)
-            changes = [*with_refusals(filed, place, asked)(*inputs), also or {}]
+            changes = [*event(*inputs), also or {}]
             made = put({name: value for change in changes for name, value in change.items()})
             return made or gr.skip()  # Gradio takes no dictionary without an output for an answer
 

@@ -21,10 +21,10 @@ from spare_demo.settings import Settings
 from spare_demo.ui import build
 from spare_demo.ui.errors import NO_FILES, SORRY, Counter, RepeatFilter, fault_sentence, sentence
 from spare_demo.ui.handlers import Handlers, with_refusals
-from spare_demo.ui.open_visits import VisitKey
+from spare_demo.ui.open_visits import OpenVisits, VisitKey
 from spare_demo.ui.viewer import viewer
 from spare_demo.ui.visit import Visit
-from spare_demo.ui.wiring import with_files
+from spare_demo.ui.wiring import with_page
 
 
 def test_a_refused_call_prints_no_traceback(
@@ -127,7 +127,7 @@ def test_a_full_disk_ends_one_question(
     with gr.Blocks():
         *_, first = (v for v in handlers.ask(**controls(photo_file, QUESTION)) if "stage" in v)
         stage = viewer(first["stage"])
-    ask = with_refusals(with_files(handlers.ask, stage))
+    ask = with_page(handlers.ask, OpenVisits(1).find, stage)
 
     def fail(*_: object) -> None:
         raise OSError(number, "No room")
@@ -148,7 +148,7 @@ def test_a_file_to_hand_over_lies_on_the_disk_or_is_refused_in_words(
     """In the reply it would stay in memory for as long as somebody takes to read that."""
     with gr.Blocks():
         stage = viewer(None)
-    cite = with_refusals(with_files(handlers.replies.cite, stage), place="file")
+    cite = with_page(handlers.replies.cite, OpenVisits(1).find, stage, place="file")
 
     def cited() -> dict[str, Any]:
         (step,) = cite({"panels": ["kept"]}, finished)
