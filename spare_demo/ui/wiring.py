@@ -219,8 +219,6 @@ def wire(
     chip = p.chips.choose(
         with_event_data(once(choose_chip)), p.visit, [p.question, p.message], **QUIET
     )
-    for event in (chosen.then, drawn.then, chip.then, *(event.then for event in opened)):
-        answering(event, handlers.ask, asked, "always_last")
     for event in (p.ask.click, p.question.submit, p.offered.click, p.scene.click, p.chips.choose):
         event(None, None, p.notice, js="() => ''", **QUIET)  # a link's goes with its comparison
     answering(p.find.click, find, READ, place="tried", more=CHANGED, turn=_FINDING)
@@ -231,14 +229,16 @@ def wire(
     by = p.guidance_text.input(
         handlers.menus, [p.guidance_text, p.method_a, p.method_b], [p.method_a, p.method_b], **QUIET
     )
-    for event in (*chosen_anew, by.then):
+    shown_anew = (chosen.then, drawn.then, chip.then, by.then, *(event.then for event in opened))
+    for event in (*chosen_anew, *shown_anew):
         answering(event, handlers.ask, asked, "always_last")
 
     others = ["method_a", "method_b", "seed", "budget", "visit"]
     told = p.story_card.choose_methods(
         handlers.story_methods, p.guidance_text, [p.method_a, p.method_b], **QUIET
     )
-    for event in (p.method_a.input, p.method_b.input, p.seed.blur, told.then):
+    tuned = (p.tuned_a.change, p.tuned_b.change)
+    for event in (p.method_a.input, p.method_b.input, p.seed.blur, told.then, *tuned):
         answering(event, handlers.change_methods, others, "always_last")
 
     p.budget.change(None, p.budget, None, js="(budget) => { SPARE.showBudget?.(budget) }", **QUIET)
@@ -288,9 +288,6 @@ def wire(
         moved = button.click(to, p.visit, p.budget, queue=False, **QUIET)
         redraw = moved.then(once(handlers.redraw), of(redrawn), outputs, **moving)
         answering(redraw.then, handlers.settle, redrawn, "always_last")
-
-    for event in (p.tuned_a.change, p.tuned_b.change):
-        answering(event, handlers.change_methods, others, "always_last")
 
     checking = moving | {"concurrency_limit": 2}  # a picture is large while it is looked at
     p.image.input(once(handlers.check_upload), p.image, p.message, **checking)
