@@ -19,8 +19,8 @@ from spare_demo.analysis.cost import (
 from spare_demo.comparison.request import UNPRUNED
 from spare_demo.models import Answer
 from spare_demo.models.generate.decoder_inputs import NO_LANGUAGE_MODEL
-from spare_demo.table import Wide, html_table
-from spare_demo.ui.panels import scroll_html
+from spare_demo.table import Wide
+from spare_demo.ui.panels import table_html
 from spare_demo.ui.visit import SLOTS, Visit
 
 _NONE = "–"
@@ -73,7 +73,7 @@ def cost_html(visit: Visit, floor: Callable[[Answer], float | None]) -> str:
         )
     head, kinds = ["", *(names[row.label] for row in rows)], [row.label.lower() for row in rows]
     return (
-        f"{scroll_html('Cost of each answer', html_table(head, lines, 'cost stages', kinds))}"
+        f"{table_html('Cost of each answer', head, lines, 'cost stages', kinds)}"
         f"<p>{escape(cost_sentence(rows, names))}</p>"
         f"<p class='note'>{escape(' '.join(filter(None, notes)))}</p>"
     )

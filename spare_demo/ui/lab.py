@@ -30,7 +30,6 @@ from spare_demo.pruners import PRUNERS
 from spare_demo.render.chart import plotly_figure
 from spare_demo.scenes import sets
 from spare_demo.settings import Settings
-from spare_demo.table import html_table
 from spare_demo.ui import panels
 from spare_demo.ui.examples import Example, keep_latest
 from spare_demo.ui.steps import PageChanges
@@ -294,7 +293,7 @@ def duration(seconds: float) -> str:
 def _table_html(table: Table) -> str:
     return (
         f"<h3>{escape(table.title)}</h3>"
-        f"{panels.scroll_html(table.title, html_table(table.head, table.rows, 'cost'))}"
+        f"{panels.table_html(table.title, table.head, table.rows, 'cost')}"
         f"{panels.words_html(table.note)}"
     )
 

@@ -60,7 +60,11 @@ class Studies:
                 self.model, visit.exploration.view, picks, whole, longest, positions, known
             ):
                 results[slot] = result
-                yield {"enough": studies_html.enough_html(visit, results), "reply": _marks(results)}
+                marks = {slot: each.smallest for slot, each in results.items() if each.done}
+                yield {
+                    "enough": studies_html.enough_html(visit, results),
+                    "reply": to_json("marks", marks=marks),
+                }
         if not results:
             raise ValueError(
                 "Both methods choose anew at every budget: no order of picks to search. Choose "
@@ -219,8 +223,3 @@ def _whole(visit: Visit) -> Answer:
     if answer is None:
         raise ValueError("There is no finished answer from all tokens yet. Ask first.")
     return answer
-
-
-def _marks(results: Mapping[str, Sufficiency]) -> str:
-    marks = {slot: result.smallest for slot, result in results.items() if result.done}
-    return to_json("marks", marks=marks)
