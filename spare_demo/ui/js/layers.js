@@ -39,12 +39,8 @@ SPARE.layers = (() => {
             : SPARE.saved ? `${no}. This page has them at a budget of ${[...layers.keys()]} only.`
               : `${no}. They are shown once it has answered at ${k}.`);
     }
-    if (SPARE.saved) {
-      return nothing(`${title} is not nested: its picks at ${k} are not the first of a longer list. ` +
-        `This page has those at ${[...sets.keys()]} only.`);
-    }
     return nothing(`${title} is not nested: its picks at ${k} are not the first of a longer list. ` +
-      'Asking the server for them.');
+      (SPARE.saved ? `This page has those at ${[...sets.keys()]} only.` : 'Asking the server for them.'));
   }
 
   function swatch(kind, text) {
