@@ -10,9 +10,7 @@ import re
 from html import escape
 from pathlib import Path
 from typing import NamedTuple
-from weakref import WeakKeyDictionary
 
-import gradio as gr
 from PIL import ImageOps
 from starlette.datastructures import MutableHeaders
 from starlette.middleware.gzip import GZipMiddleware
@@ -48,16 +46,11 @@ class Preview(NamedTuple):
     sentence: str
 
 
-_previews: WeakKeyDictionary[gr.Blocks, Preview] = WeakKeyDictionary()
-
-
-def keep_preview(demo: gr.Blocks, visit: Visit) -> None:
-    """Draw the comparison that a page opens on for its link previews."""
-    _previews[demo] = draw_preview(visit)
-
-
 def draw_preview(visit: Visit) -> Preview:
-    """What both methods keep and answer; the bare picture where neither has one set."""
+    """What both methods keep and answer; the bare picture where neither has one set.
+
+    visit: the comparison that a page opens on.
+    """
     result = visit.result
     if result.selections:
         answers = {slot: result.answers[slot].text for slot in result.answers}
@@ -90,7 +83,7 @@ class DocumentHead:
         if scope["type"] != "http" or scope["method"] != "GET":
             return await self.app(scope, receive, send)
         path = path_of(scope)
-        preview = _previews.get(scope["app"].get_blocks())
+        preview = scope["app"].get_blocks().preview
         if path in self._icons:
             # A new answer each time: what compresses it changes its headers.
             content, media_type = self._icons[path]
@@ -104,7 +97,7 @@ class DocumentHead:
 
     async def _rewrite(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Wait for the whole of the document and pass it on with another head."""
-        preview = _previews.get(scope["app"].get_blocks())
+        preview = scope["app"].get_blocks().preview
         start: Message = {}
         body = b""
 

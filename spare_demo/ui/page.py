@@ -19,19 +19,13 @@ from spare_demo.settings import Settings
 from spare_demo.ui import panels
 from spare_demo.ui.api import Api, offer
 from spare_demo.ui.borrowed_gpu import Here
-from spare_demo.ui.document_head import TITLE, DocumentHead, keep_preview
+from spare_demo.ui.document_head import TITLE, DocumentHead, draw_preview
 from spare_demo.ui.examples import FOLDER, knows_only_scenes
 from spare_demo.ui.gallery import OPENED, gallery_panel
 from spare_demo.ui.gate import layers
-from spare_demo.ui.gate.health import name_model
 from spare_demo.ui.gate.refusals import refuse_unread
-from spare_demo.ui.gate.sweeper import sweep_also
 from spare_demo.ui.gradio_compat.files import UploadProgress, cached_picture
-from spare_demo.ui.gradio_compat.processing import (
-    say_what_went_wrong,
-    send_changes_only,
-    track_known_states,
-)
+from spare_demo.ui.gradio_compat.processing import Page
 from spare_demo.ui.gradio_compat.queue import look_less_often
 from spare_demo.ui.gradio_compat.server import keep_sender_addresses
 from spare_demo.ui.gradio_compat.sessions import current_session, forget_session, keep_no_deep_links
@@ -84,7 +78,7 @@ def build(
         idle_seconds=math.inf if settings.private else IDLE_SECONDS,
         session=current_session,
     )
-    with gr.Blocks(
+    with Page(
         title=TITLE, analytics_enabled=False, fill_width=True, delete_cache=(3600, 7200)
     ) as demo:
         # First: programs call by number, and go on when the model was changed.
@@ -111,15 +105,11 @@ def build(
         if load_from is not None:
             load_from(parts.answers.load_tiny)
         demo.unload(forget_session(demo))
-    say_what_went_wrong(demo)
-    send_changes_only(demo)
-    track_known_states(demo)
     keep_no_deep_links(demo)
     if opening_visit is not None:
-        keep_preview(demo, opening_visit)
-    name_model(demo, model.name)
-    sweep_also(demo, visits.put_away_idle)
-    sweep_also(demo, UploadProgress().forget)
+        demo.preview = draw_preview(opening_visit)
+    demo.model_name = model.name
+    demo.jobs = (visits.put_away_idle, UploadProgress().forget)
     # Where answers take long, finishing the other examples would hold up the first visitors.
     quick = not slow and opening_visit is not None and opening_visit.answer_seconds < QUICK
     if serving is not None and quick:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from PIL import Image
 
 import spare_demo.ui
 from spare_demo.ui.gradio_compat.parts import NumberAsSent, SliderAsSent, photo_input
-from spare_demo.ui.gradio_compat.processing import send_changes_only, track_known_states
+from spare_demo.ui.gradio_compat.processing import Page
 from spare_demo.ui.gradio_compat.queue import LOOK_EVERY, look_less_often
 from spare_demo.ui.gradio_compat.sessions import keep_no_deep_links
 
@@ -94,7 +95,7 @@ def steps() -> list[dict[str, Any]]:
 
 
 def test_a_step_sends_what_gradio_would_and_makes_nothing_else_anew() -> None:
-    with gr.Blocks() as demo:
+    with Page() as demo:
         parts = {
             "words": gr.HTML(),
             "visit": gr.State(),
@@ -104,19 +105,19 @@ def test_a_step_sends_what_gradio_would_and_makes_nothing_else_anew() -> None:
         parts["button"].click(lambda: None, None, [*parts.values()])
     (event,) = (one for one in demo.fns.values() if len(one.outputs) == len(parts))
 
-    async def send(step: dict[str, object], session: SessionState) -> list[Any]:
-        sent = await demo.postprocess_data(
-            event, {parts[name]: value for name, value in step.items()}, session
-        )
+    async def send(
+        step: dict[str, object], session: SessionState, process: Any = None
+    ) -> list[Any]:
+        changes = {parts[name]: value for name, value in step.items()}
+        sent = await (process or demo.postprocess_data)(event, changes, session)
         # Of HTML it says beside that no setting of its template changed.
         return [{**one, "props": None} if isinstance(one, dict) else one for one in sent]
 
-    async def send_all(session: SessionState) -> list[list[Any]]:
-        return [await send(step, session) for step in steps()]
+    async def send_all(session: SessionState, process: Any = None) -> list[list[Any]]:
+        return [await send(step, session, process) for step in steps()]
 
     theirs, ours, once = (SessionState(demo) for _ in range(3))
-    expected = run_apart(send_all(theirs))
-    send_changes_only(demo)
+    expected = run_apart(send_all(theirs, partial(gr.Blocks.postprocess_data, demo)))
     assert run_apart(send_all(ours)) == expected
     run_apart(send({"words": "", "visit": 1}, once))
     assert ours[parts["visit"]._id] == theirs[parts["visit"]._id] == 8
@@ -124,15 +125,14 @@ def test_a_step_sends_what_gradio_would_and_makes_nothing_else_anew() -> None:
 
 
 def test_a_panel_that_is_made_meanwhile_ends_no_event_in_an_error() -> None:
-    with gr.Blocks() as demo:
+    with Page() as demo:
         words, other, kept = gr.HTML(), gr.State([4]), gr.State(3)
         words.change(lambda: None, None, [words, other, kept])
         kept.change(lambda: None, None, words)
     event, session = demo.fns[0], SessionState(demo)
-    theirs = demo.get_state_ids_to_track
+    theirs = partial(gr.Blocks.get_state_ids_to_track, demo)
     expected = theirs(event, session)
     assert expected[0] == [kept._id]
-    track_known_states(demo)
     assert demo.get_state_ids_to_track(event, None) == theirs(event, None)
     assert demo.get_state_ids_to_track(event, session) == expected
     session[kept._id] = 5
