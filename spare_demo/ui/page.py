@@ -28,7 +28,7 @@ from spare_demo.ui.gradio_compat.files import UploadProgress, cached_picture
 from spare_demo.ui.gradio_compat.processing import Page
 from spare_demo.ui.gradio_compat.queue import look_less_often
 from spare_demo.ui.gradio_compat.server import keep_sender_addresses
-from spare_demo.ui.gradio_compat.sessions import current_session, forget_session, keep_no_deep_links
+from spare_demo.ui.gradio_compat.sessions import current_session, keep_no_deep_links
 from spare_demo.ui.handlers import QUICK, Handlers
 from spare_demo.ui.lab import Lab
 from spare_demo.ui.lab_page import LAB_CSS, lay_out_lab, wire_lab
@@ -104,7 +104,7 @@ def build(
         wire(demo, parts, handlers, visits, opened, ask_on_load=asks, gpu=gpu)
         if load_from is not None:
             load_from(parts.answers.load_tiny)
-        demo.unload(forget_session(demo))
+        demo.unload(demo.forget_visitor)
     keep_no_deep_links(demo)
     if opening_visit is not None:
         demo.preview = draw_preview(opening_visit)

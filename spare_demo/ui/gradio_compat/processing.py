@@ -92,6 +92,11 @@ class Page(gr.Blocks):
         sent = dict(zip(changed.outputs, await process(changed, only, state), strict=True))
         return [sent.get(part, None if part.stateful else gr.skip()) for part in outputs]
 
+    def forget_visitor(self, request: gr.Request) -> None:
+        """Drop the state of who closes the page."""
+        if request.session_hash:
+            forget_state(self, request.session_hash)
+
     @cached_property
     def _known_states(self) -> set[int]:
         """Those that start an event when they change."""
