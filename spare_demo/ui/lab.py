@@ -124,7 +124,6 @@ class Lab:
                     f"{least}, or leave the method out."
                 )
         bench = Bench(experiment, _read_scenes(scenes, self.most_scenes), seed=start)
-        choices, a, b, at = _pickers(bench)
         yield {
             "bench": bench,
             "message": "",
@@ -132,8 +131,7 @@ class Lab:
             "curve": None,
             "curve_words": TO_COME,
             "download": gr.update(value=None, interactive=False),
-            **choices,
-            **self.look_into(bench, a, b, at),
+            **self._pickers(bench),
         }
         start_time = time.monotonic()
         for sheet in itertools.islice(draw_sheets(which, 10**6), bench.scenes):
@@ -150,7 +148,7 @@ class Lab:
                 "progress": _progress(bench),
                 "curve": plotly_figure(figure.chart),
                 "curve_words": panels.words_html(figure.sentence),
-                "skills": self.skills(bench, at),
+                "skills": self.skills(bench, middle(experiment.budgets)),
             }
         yield self.finished(bench)
 
@@ -163,13 +161,23 @@ class Lab:
         file = self.folder / f"lab-{secrets.token_hex(4)}.csv"  # several processes write here
         file.write_bytes(csv_text(bench.rows).encode())
         keep_latest(self.folder, _FILES)
-        # The menus once more: the page may have lost what they were given at the start (events.py).
-        choices, a, b, at = _pickers(bench)
         return {
             "bench": bench,
             "progress": _progress(bench, ended=True),
             "download": gr.update(value=str(file), interactive=True),
-            **choices,
+            # Once more: the page may have lost what they were given at the start (events.py).
+            **self._pickers(bench),
+        }
+
+    def _pickers(self, bench: Bench) -> PageChanges:
+        """The choices of A, B and the budget that this run has; what is found with the first."""
+        labels, budgets = [*bench.experiment.methods, UNPRUNED], bench.experiment.budgets
+        names = [(title_of(label), label) for label in labels]
+        a, b, at = labels[0], labels[1], middle(budgets)
+        return {
+            "a": gr.update(choices=names, value=a),
+            "b": gr.update(choices=names, value=b),
+            "at": gr.update(choices=list(budgets), value=at),
             **self.look_into(bench, a, b, at),
         }
 
@@ -233,18 +241,6 @@ class Lab:
             sets.save(row.set, int(row.picture), path)
             keep_latest(self.folder, _FILES)
         return str(path)
-
-
-def _pickers(bench: Bench) -> tuple[PageChanges, str, str, Budget]:
-    """The choices of A, B and the budget that this run has, and those to begin with."""
-    labels, budgets = [*bench.experiment.methods, UNPRUNED], bench.experiment.budgets
-    names, at = [(title_of(label), label) for label in labels], middle(budgets)
-    choices = {
-        "a": gr.update(choices=names, value=labels[0]),
-        "b": gr.update(choices=names, value=labels[1]),
-        "at": gr.update(choices=list(budgets), value=at),
-    }
-    return choices, labels[0], labels[1], at
 
 
 def _rows_of(bench: Bench, label: str, budget: Budget) -> list[Row]:
