@@ -64,10 +64,9 @@ class Guide:
         model, relevance, together = self.model, request.relevance, request.together
         positions = model.position_option(request.positions)
         key = (file_digest(path), model.aspect(request.aspect))
+        known = self._pictures.get(key)
         if before is not None and before.key == key:
-            known: tuple[Picture, Canvas] | None = before.exploration.view.picture, before.canvas
-        else:
-            known = self._pictures.get(key)
+            known = before.exploration.view.picture, before.canvas
         if known is not None:
             picture, canvas = known
             view = model.ask(picture, question, relevance, together)
