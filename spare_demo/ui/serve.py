@@ -61,11 +61,8 @@ def _serve_model(
     demo = on_own_thread(make_page) if gpu is None else make_page()
     try:
         _launch(demo, settings, changes)
-        for line in (
-            *(f"{model.title} on {model.device}.", *model.notes),
-            f"Open {settings.url} in a browser.",
-        ):
-            print(line, flush=True)
+        lines = (f"{model.title} on {model.device}.", *model.notes)
+        print(*lines, f"Open {settings.url} in a browser.", sep="\n", flush=True)
         serving.set()
         if later is not None:
             threading.Thread(target=model_switch.load_upcoming, args=(print,), daemon=True).start()
