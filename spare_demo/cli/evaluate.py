@@ -20,11 +20,10 @@ from spare_demo.comparison.request import choose
 from spare_demo.evaluation import tables
 from spare_demo.evaluation.budgets import middle, read_budgets
 from spare_demo.evaluation.built_in import describe_built_in
-from spare_demo.evaluation.experiment import Experiment
-from spare_demo.evaluation.fit import Fitted, fit
+from spare_demo.evaluation.experiment import Experiment, Fitted, fit
 from spare_demo.evaluation.report import write_files, write_report
 from spare_demo.evaluation.results import ANSWERS, Results, has_results, load
-from spare_demo.evaluation.run import PictureResults, expected_rows, run
+from spare_demo.evaluation.run import PictureResults, run
 from spare_demo.evaluation.sheets import Sheet, digest
 from spare_demo.evaluation.summary import RESAMPLES, Summary, summarise
 from spare_demo.evaluation.variants import BY_WORDS, MARK, Variant, read_variant, split_label
@@ -132,7 +131,7 @@ def evaluate(arguments: argparse.Namespace, settings: Settings) -> None:
         experiment = fitted.experiment
         _check_reference(arguments, experiment)
         record = {"model": fitted.model, "questions": digest(sheets), **experiment.record()}
-        with Results(arguments.out, record, expected_rows(sheets, experiment)) as results:
+        with Results(arguments.out, record, experiment.expected_rows(sheets)) as results:
             _fill(results, sheets, functools.partial(measure, sheets, experiment, results.done))
             if not results.rows:
                 raise ValueError("No question could be asked. See the lines above.")

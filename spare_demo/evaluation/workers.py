@@ -13,8 +13,7 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from spare_demo.evaluation.experiment import Experiment
-from spare_demo.evaluation.fit import Fitted, describe, fit
+from spare_demo.evaluation.experiment import Experiment, Fitted, describe, fit
 from spare_demo.evaluation.results import Place, Row
 from spare_demo.evaluation.run import PictureResults, run
 from spare_demo.evaluation.sheets import Sheet
