@@ -75,7 +75,7 @@ def test_rows_in_any_order_and_twice_give_the_folder_of_one_process(
 
 def test_a_missing_picture_is_not_passed_over(worker: Worker, sheets: list[Sheet]) -> None:
     rows = measured(worker, sheets[:1])
-    with pytest.raises(ValueError, match="1 pictures came back from no worker"):
+    with pytest.raises(ValueError, match=r"^1 picture came back from no worker\."):
         list(unpack(rows, sheets[:2], None))
 
 
