@@ -18,7 +18,7 @@ from spare_demo.cli.questions import EPILOG, USUAL_SET, add_question_source, rea
 from spare_demo.cli.workers import add_worker_options, check_workers
 from spare_demo.comparison.request import choose
 from spare_demo.evaluation import tables
-from spare_demo.evaluation.budgets import middle, read_budgets
+from spare_demo.evaluation.budgets import read_budgets
 from spare_demo.evaluation.built_in import describe_built_in
 from spare_demo.evaluation.experiment import Experiment, Fitted, fit
 from spare_demo.evaluation.report import write_files, write_report
@@ -132,7 +132,7 @@ def evaluate(arguments: argparse.Namespace, settings: Settings) -> None:
         _check_reference(arguments, experiment)
         record = {"model": fitted.model, "questions": digest(sheets), **experiment.record()}
         with Results(arguments.out, record, experiment.expected_rows(sheets)) as results:
-            _fill(results, sheets, functools.partial(measure, sheets, experiment, results.done))
+            _fill(results, sheets, measure(sheets, experiment, results.done))
             if not results.rows:
                 raise ValueError("No question could be asked. See the lines above.")
             results.sort()
@@ -185,9 +185,7 @@ def _engine(
     return fitted, functools.partial(workers.run, fitted.model, skip=skip)
 
 
-def _fill(
-    results: Results, sheets: Sequence[Sheet], measure: Callable[[], Iterator[PictureResults]]
-) -> None:
+def _fill(results: Results, sheets: Sequence[Sheet], measured: Iterator[PictureResults]) -> None:
     """Add what is measured, with a bar of the questions that are done."""
     total = sum(len(sheet.questions) for sheet in sheets)
     done = results.done
@@ -199,7 +197,7 @@ def _fill(
     form = "{l_bar}{bar}| {n_fmt}/{total_fmt} questions [{elapsed}, {remaining} left]"
     with tqdm(total=total, initial=before, bar_format=form, mininterval=1) as bar:
         try:
-            for of_picture in measure():
+            for of_picture in measured:
                 results.add(of_picture.rows, of_picture.places)
                 bar.update(len(of_picture.sheet.questions))
         except KeyboardInterrupt:
@@ -263,7 +261,7 @@ def _write(
     """Tables on the terminal, and all of the folder's files; the report if asked for."""
     for name, summary in summaries.items():
         print(f"\n== {name} ==")
-        for table in tables.all_tables(summary, middle(summary.budgets)):
+        for table in tables.all_tables(summary):
             print(f"\n{table.text()}")
     names = write_files(arguments.out, record, summaries)
     if arguments.report:
