@@ -51,11 +51,9 @@ def title_of(label: str) -> str:
     if label in (UNPRUNED, BLANK):
         return {UNPRUNED: "All tokens", BLANK: "Blank picture, all tokens"}[label]
     name, variant = split_label(label)
-    if name.partition(":")[0] not in PRUNERS:
-        return label
     try:
         title = options.title_of(options.read_method(name, PRUNERS), PRUNERS)
-    except ValueError:  # a setting that only the version has which measured it
+    except ValueError:  # a method or setting that only the version has which measured it
         return label
     words = [words_of(variant)] if variant else []
     return ", ".join([title, *options.seeds_of(name), *words])

@@ -113,6 +113,8 @@ class Results:
         """
         self.folder = folder
         self._order = {key: number for number, key in enumerate(expected)}
+        self.rows: list[Row] = []
+        self.places: list[Place] = []
         folder.mkdir(parents=True, exist_ok=True)
         self._locked = _lock(folder)
         try:
