@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import functools
+import re
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,6 @@ from tqdm import tqdm
 
 from spare_demo.cli import gallery, options
 from spare_demo.cli.questions import EPILOG, USUAL_SET, add_question_source, read_questions
-from spare_demo.cli.workers import add_worker_options, check_workers
 from spare_demo.comparison.request import choose
 from spare_demo.evaluation import tables
 from spare_demo.evaluation.budgets import read_budgets
@@ -68,6 +69,10 @@ def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
                        {" ".join(BUDGETS)})
         --set          drawn scenes that training never shows, of: {", ".join(SETS)} (default:
                        {USUAL_SET}); or a setting of a method, such as divprune.metric=euclidean
+        --workers      measure pictures on N GPUs at once, or with N shares of the processor's
+                       cores; more than one needs Ray (default: %(default)s)
+        --address      head of a Ray cluster whose machines the workers run on (default: this
+                       machine)
         --blank        ask everything of a blank picture too (default: of drawn scenes)
         --instruction  a line to write after every question; of the methods only TRIM reads it
         --reference    differences are against it (default: the first)
@@ -84,7 +89,8 @@ def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
     metavar = "SET|METHOD.SETTING=VALUE"
     add("--set", nargs="+", action="extend", type=_set_or_setting, default=[], metavar=metavar)
     add_question_source(parser)
-    add_worker_options(parser)
+    add("--workers", type=int, default=1, metavar="N")
+    add("--address", default="", metavar="HOST:PORT")
     add("--blank", action=argparse.BooleanOptionalAction, default=None)
     add("--instruction", default="")
     options.add_question_options(parser, settings, max_new_tokens=16)
@@ -111,7 +117,7 @@ def evaluate(arguments: argparse.Namespace, settings: Settings) -> None:
         raise ValueError("--seeds is of --gallery alone. Leave it out; the random seed is --seed.")
     if arguments.figures is not None and arguments.report is None:
         raise ValueError("--figures is of the report alone. Add --report, or leave it out.")
-    check_workers(arguments)
+    _check_workers(arguments)
     experiment = _experiment(arguments)
     if arguments.resamples < 1:
         raise ValueError("--resamples must be 1 or more.")
@@ -140,6 +146,21 @@ def evaluate(arguments: argparse.Namespace, settings: Settings) -> None:
     record, rows, places = load(arguments.out)
     summaries = summarise(rows, places, arguments.reference, arguments.resamples)
     _write(arguments, record, summaries)
+
+
+def _check_workers(arguments: argparse.Namespace) -> None:
+    """Raises ValueError, with a sentence to show, for options that no workers can be had by."""
+    if arguments.workers < 1:
+        raise ValueError("--workers must be 1 or more.")
+    if arguments.workers == 1 and not arguments.address:
+        return
+    if re.fullmatch(r"cuda:\d+", arguments.device):
+        raise ValueError(
+            f"--device {arguments.device} is one GPU, and every worker gets its own. Choose auto, "
+            "cpu or cuda."
+        )
+    if find_spec("ray") is None:
+        raise ValueError("Several workers need Ray. Install it: pip install '.[ray]'")
 
 
 def _known_settings(

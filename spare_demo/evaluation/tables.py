@@ -183,8 +183,12 @@ def aggregations(summary: Summary, budget: Budget) -> list[Table]:
     question's text, the run's own and word by word, of which all four were measured."""
     tables = []
     for reading in ("", "tokens"):
+        mark = f"{MARK}{reading}" if reading else ""
         labels = {
-            aggregation: [_label(aggregation, squash, reading) for squash in _SQUASHES]
+            aggregation: [
+                write_method("spare", dict(aggregation=aggregation, squash=squash), PRUNERS) + mark
+                for squash in _SQUASHES
+            ]
             for aggregation in ("mean", "max")
         }
         if all((m, budget) in summary.accuracy for row in labels.values() for m in row):
@@ -200,11 +204,6 @@ def aggregations(summary: Summary, budget: Budget) -> list[Table]:
             )
             tables.append(Table(title, ("aggregation", *_SQUASHES.values()), rows, note))
     return tables
-
-
-def _label(aggregation: str, squash: str, reading: str) -> str:
-    name = write_method("spare", {"aggregation": aggregation, "squash": squash}, PRUNERS)
-    return f"{name}{MARK}{reading}" if reading else name
 
 
 def errors(summary: Summary) -> Table:
