@@ -232,7 +232,6 @@ def _by_layer(answer: Answer) -> list[tuple[int, list[int]]]:
 
 
 def _load(arguments: argparse.Namespace) -> Model:
-    """The model that the options name."""
     model = load_model(
         arguments.model,
         arguments.device,

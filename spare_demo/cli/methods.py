@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import functools
 import platform
 import statistics
 import time
+import timeit
 from collections.abc import Mapping
 from typing import Any
 
@@ -92,13 +94,9 @@ def measure_methods(model: Model) -> tuple[dict[str, float], str]:
         if isinstance(method, LayerPruner):
             seconds[name] = _inside(model, view, method)
             continue
-        method.select(tokens, BUDGET)
-        runs = []
-        for _ in range(RUNS):
-            start = time.perf_counter()
-            method.select(tokens, BUDGET)
-            runs.append(time.perf_counter() - start)
-        seconds[name] = statistics.median(runs)
+        choose = functools.partial(method.select, tokens, BUDGET)
+        runs = timeit.repeat(choose, number=1, repeat=RUNS + 1)  # the first warms up
+        seconds[name] = statistics.median(runs[1:])
     where = (
         f"{BUDGET} of {tokens.n} tokens {tokens.features.shape[1]} wide, model {model.name} on "
         f"{model.device.type.upper()} ({platform.machine()}), median of {RUNS}"

@@ -154,20 +154,17 @@ def _conditions(settings: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _check_settings(folders: Sequence[Folder]) -> None:
-    seen: dict[tuple[str, str], Folder] = {}
+    seen: dict[tuple[str, str], tuple[Folder, Any]] = {}
     for folder in folders:
-        for label in folder.settings["methods"]:
-            first = seen.setdefault((folder.model, label), folder)
-            if _how_measured(first, label) != _how_measured(folder, label):
+        for label, method in folder.settings["methods"].items():
+            # What is otherwise than in the rest of the folder counts as well.
+            how = method, folder.settings.get("variants", {}).get(label)
+            first, how_first = seen.setdefault((folder.model, label), (folder, how))
+            if how != how_first:
                 raise ValueError(
                     f"{first.path} and {folder.path} hold {label} with different settings, which "
                     "one line cannot show. Leave one of them out."
                 )
-
-
-def _how_measured(folder: Folder, label: str) -> tuple[Any, Any]:
-    """The settings of a label's method, and what is otherwise than in the rest of its folder."""
-    return folder.settings["methods"][label], folder.settings.get("variants", {}).get(label)
 
 
 def _set_board(name: str, folders: Sequence[Folder], baseline: str) -> SetBoard:
