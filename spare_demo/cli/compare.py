@@ -124,9 +124,8 @@ def run(arguments: argparse.Namespace, settings: Settings) -> None:
         seed=arguments.seed,
         **options.question_options(arguments),
     )
-    _check_page(arguments.html, len(request.labelled))
+    _check_files(arguments, len(request.labelled))
     check_film(arguments.film, request.labelled)
-    options.check_file(Path(arguments.out) / "result.json")
     photo = open_local_picture(arguments.image, settings.max_pixels)
 
     model = _load(arguments)
@@ -152,13 +151,13 @@ def _leave_out(request: Request, model: Model, view: View) -> Request:
     return dataclasses.replace(request, methods=methods)
 
 
-def _check_page(name: str | None, methods: int) -> None:
-    """ValueError or OSError, with a sentence to show, where there can be no page."""
-    if name is None:
-        return
-    if methods < 2:
-        raise ValueError("--html shows two methods side by side. Compare one more.")
-    options.check_file(Path(name))
+def _check_files(arguments: argparse.Namespace, methods: int) -> None:
+    """ValueError or OSError, with a sentence to show, where there can be no page or no results."""
+    if arguments.html is not None:
+        if methods < 2:
+            raise ValueError("--html shows two methods side by side. Compare one more.")
+        options.check_file(Path(arguments.html))
+    options.check_file(Path(arguments.out) / "result.json")
 
 
 def _compare_from(arguments: argparse.Namespace, settings: Settings) -> None:
@@ -179,7 +178,7 @@ def _compare_from(arguments: argparse.Namespace, settings: Settings) -> None:
     for note in saved.notes:
         options.print_wrapped(note)
     first = saved.result
-    _check_page(arguments.html, len(first.methods))
+    _check_files(arguments, len(first.methods))
     if arguments.film is not None and not arguments.again:
         raise ValueError("A film asks the model at every step. Add --again, or leave --film out.")
     if not arguments.again:
@@ -187,7 +186,8 @@ def _compare_from(arguments: argparse.Namespace, settings: Settings) -> None:
         return
     if not saved.pictured:
         raise ValueError("The file does not hold the picture. Name it too: compare IMAGE --from …")
-    check_film(arguments.film, first.request.labelled)
+    request = first.request
+    check_film(arguments.film, request.labelled)
     of_file = {
         "model": first.model,
         "bits": bits_of(first.revision),
@@ -196,7 +196,7 @@ def _compare_from(arguments: argparse.Namespace, settings: Settings) -> None:
     }
     vars(arguments).update((name, value) for name, value in of_file.items() if name not in typed)
     model = _load(arguments)
-    again = finish(model, first.request)
+    again = finish(model, request)
     _write(again, arguments)
     options.print_wrapped(_compare_runs(first, again))
     write_film(arguments.film, model, again, settings.marks)

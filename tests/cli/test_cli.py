@@ -244,6 +244,20 @@ def test_an_earlier_result_makes_a_page_or_a_film_only_when_asked_again(
     assert film.exists()
 
 
+def test_a_folder_that_cannot_be_is_refused_before_the_model_is_asked_again(
+    run: Run,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _, out = run()
+    monkeypatch.delattr("spare_demo.cli.compare.load_model")
+    (tmp_path / "taken").write_text("")
+    argv = ["compare", "--from", str(out / "result.json"), "--out", str(tmp_path / "taken")]
+    assert main([*argv, "--again"]) == 1
+    assert "taken has to be a folder, and a file lies there" in capsys.readouterr().err
+
+
 def test_the_flags_arrive_in_the_record(run: Run) -> None:
     out, data = recorded(
         run,
