@@ -98,7 +98,8 @@ class Gallery:
         if not self.cases:
             return f"No surprising case among {tried}."
         found = counted(sum(self.found.values()), "surprising case")
-        return f"{found} among {tried}. The {len(self.cases)} shown are chosen, not typical."
+        shown = "The one shown is" if len(self.cases) == 1 else f"The {len(self.cases)} shown are"
+        return f"{found} among {tried}. {shown} chosen, not typical."
 
 
 def scene_sheets(which: str, seeds: Iterable[int]) -> Iterator[Sheet]:
