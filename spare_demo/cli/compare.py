@@ -264,7 +264,7 @@ def _write(result: Result, arguments: argparse.Namespace, text: str | None = Non
 
 
 def _print_carriers(model: Model, view: View, result: Result) -> None:
-    """A sentence per method, each with one answer per kept token.
+    """Prints a sentence per method, each with one answer per kept token.
 
     result: the finished comparison of this view. Methods inside the language model have no one set
     and get none.
