@@ -51,7 +51,8 @@ class Bench:
     Attributes:
         experiment: methods and budgets.
         scenes: how many were asked for.
-        rows: of those that are done, which are so many.
+        rows: of the scenes that are done.
+        done: how many those are.
         seconds: since the start.
         seed: of the methods that draw at random.
     """
