@@ -169,6 +169,12 @@ def test_old_results_dim_while_another_question_or_picture_is_on_the_page(
     expect(body).not_to_have_class(DIM)
     expect(note).not_to_be_visible()
     asked = question.input_value()
+    reader.ask("What is\0new?")  # which HTML cannot hold
+    shown = reader.find("#answers .asked")
+    expect(shown).to_have_attribute("data-question", "What is\ufffdnew?")
+    expect(body).not_to_have_class(DIM)
+    reader.ask(asked)
+    expect(line).to_contain_text(f"“{asked}”budget 64")
     question.fill("What is new?")
     expect(body).to_have_class(DIM)
     expect(note).to_have_text(f"{OTHER_INPUTS} Press Ask.", use_inner_text=True)
