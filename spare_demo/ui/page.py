@@ -26,7 +26,7 @@ from spare_demo.ui.gate import layers
 from spare_demo.ui.gate.refusals import refuse_unread
 from spare_demo.ui.gradio_compat.files import UploadProgress, cached_picture
 from spare_demo.ui.gradio_compat.processing import Page
-from spare_demo.ui.gradio_compat.queue import look_less_often
+from spare_demo.ui.gradio_compat.queue import estimate_nothing_of, look_less_often
 from spare_demo.ui.gradio_compat.server import keep_sender_addresses
 from spare_demo.ui.gradio_compat.sessions import current_session, keep_no_deep_links
 from spare_demo.ui.handlers import QUICK, Handlers
@@ -101,7 +101,7 @@ def build(
                 lab_parts = lay_out_lab(lab)
         opened.append(wire_lab(lab, lab_parts, opening, tabs, gpu))
         asks = slow or opening_visit is None
-        wire(demo, parts, handlers, visits, opened, ask_on_load=asks, gpu=gpu)
+        studies = wire(demo, parts, handlers, visits, opened, ask_on_load=asks, gpu=gpu)
         if load_from is not None:
             load_from(parts.answers.load_tiny)
         demo.unload(demo.forget_visitor)
@@ -120,6 +120,7 @@ def build(
     # Closed to direct calls: they would run beside the queue, all of them at once.
     demo.queue(max_size=settings.queue_size, api_open=False)
     look_less_often(demo)
+    estimate_nothing_of(demo, studies)
     keep_sender_addresses()
     return demo
 

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import gradio as gr
+from gradio.events import Dependency
 
 from spare_demo.ui import panels
 from spare_demo.ui.borrowed_gpu import Here
@@ -108,8 +109,10 @@ def wire(
     opened: Sequence[Any],
     ask_on_load: bool,
     gpu: Here,
-) -> None:
-    """parts: as `layout.lay_out` returns them.
+) -> list[Dependency]:
+    """The runs of studies, which may take long.
+
+    parts: as `layout.lay_out` returns them.
     opened: the events after which the gallery or the Lab has put a picture and a question here.
     ask_on_load: whether the page opens without answers. gpu: where events run the model.
     """
@@ -169,7 +172,7 @@ def wire(
     studies = handlers.studies
     # Half of a film is nothing, so that one goes on to its end.
     lasting = (studies.enough, studies.carrier, studies.measure, studies.all_methods)
-    running = []
+    running, long = [], []
     p = parts
     redrawn = ["budget", "visit"]
     moving: dict[str, Any] = {"trigger_mode": "always_last", "concurrency_limit": 4, **QUIET}
@@ -202,6 +205,8 @@ def wire(
         answer = stream(handler, names, place)
         run = begun.then(answer, of(names), [*outputs, *of(more)], **turn, **(options | shown))
         running.append(run)
+        if handler in lasting:
+            long.append(run)
         # Turned away before its turn, it brings nothing that would end it.
         run.failure(None, None, [p.ask, p.stop], js=IDLE, **QUIET)
         if curve:
@@ -303,3 +308,4 @@ def wire(
     stopped.then(draw_curve, of(redrawn), drawn_curve, **moving)
     questions = json.dumps([_AGAIN.join(example.answers) for example in handlers.offered])
     demo.load(None, None, None, js=f"() => SPARE.openPage({questions})", **QUIET)
+    return long

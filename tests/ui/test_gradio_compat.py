@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import time
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import gradio as gr
@@ -16,7 +18,7 @@ from PIL import Image
 import spare_demo.ui
 from spare_demo.ui.gradio_compat.parts import NumberAsSent, SliderAsSent, photo_input
 from spare_demo.ui.gradio_compat.processing import Page
-from spare_demo.ui.gradio_compat.queue import LOOK_EVERY, look_less_often
+from spare_demo.ui.gradio_compat.queue import LOOK_EVERY, estimate_nothing_of, look_less_often
 from spare_demo.ui.gradio_compat.sessions import keep_no_deep_links
 
 
@@ -179,3 +181,22 @@ def test_an_idle_queue_is_looked_at_less_often_than_gradio_does() -> None:
     assert all(getattr(demo._queue, name) < LOOK_EVERY for name in names)  # of Gradio's own
     look_less_often(demo)
     assert all(getattr(demo._queue, name) == LOOK_EVERY for name in names)
+
+
+def test_who_waits_behind_a_run_of_any_length_sees_no_seconds() -> None:
+    with gr.Blocks() as demo:
+        runs = [gr.Button().click(lambda: None, concurrency_id="model") for _ in range(2)]
+    quick, study = (demo.fns[run["id"]] for run in runs)
+    demo.queue()
+    estimate_nothing_of(demo, runs[1:])
+    queue, sent = demo._queue, []
+    queue.send_message = lambda event, message: sent.append(message.rank_eta)
+    queue.create_event_queue_for_fn(quick)
+    line = queue.event_queue_per_concurrency_id["model"]
+    line.queue = [SimpleNamespace(fn=quick, streaming=False)]
+    line.current_concurrency = 1
+    for event in (quick, study):
+        queue.process_time_per_fn[event].add(2.0)
+        line.start_times_per_fn = {event: {time.time()}}
+        queue.broadcast_estimations("model")
+    assert sent[0] > 2 and sent[1] is None

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import defaultdict
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
 import gradio as gr
 from gradio.context import LocalContext
 from gradio.events import Dependency
-from gradio.queueing import Event
+from gradio.queueing import Event, ProcessTime
 from gradio.server_messages import ProcessCompletedMessage
 
 LOOK_EVERY = 0.02
@@ -117,6 +118,25 @@ def look_less_often(demo: gr.Blocks) -> None:
     queue.sleep_when_free = max(queue.sleep_when_free, LOOK_EVERY)
     progress = queue.progress_update_sleep_when_free  # on Windows both are longer
     queue.progress_update_sleep_when_free = max(progress, LOOK_EVERY)
+
+
+class _MeanTimes(defaultdict[Any, ProcessTime]):
+    """What runs of each event took; of some it is not known."""
+
+    def __init__(self, unknown: set[int]) -> None:
+        super().__init__(ProcessTime)
+        self._unknown = unknown
+
+    def __contains__(self, event: Any) -> bool:
+        return event._id not in self._unknown and super().__contains__(event)
+
+
+def estimate_nothing_of(demo: gr.Blocks, runs: Iterable[Dependency]) -> None:
+    """Let those who wait see no seconds while one of these runs, whose times differ too much.
+
+    Gradio's estimate is the mean of the runs before: seconds, when this one takes a minute.
+    """
+    demo._queue.process_time_per_fn = _MeanTimes({run["id"] for run in runs})
 
 
 class UnreadRuns:
