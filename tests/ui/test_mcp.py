@@ -15,6 +15,7 @@ import gradio as gr
 import httpx
 import pytest
 from gradio.utils import get_upload_folder
+from gradio_client.client import Endpoint
 from pages import Page, run_apart
 from PIL import Image
 
@@ -72,6 +73,15 @@ def test_a_picture_comes_as_data_or_as_an_upload(page: Page, photo_file: str) ->
     )
     one, two = (json.loads(result.content[0].text) for result in told)
     assert one == two and len(one["order"]) == 5
+
+
+def test_a_picture_as_data_is_no_upload_of_this_machine(
+    page: Page, photo_file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of one address only so many are taken at a time, and its clients have many."""
+    monkeypatch.setattr(Endpoint, "_upload_file", lambda *given, **named: 1 / 0)
+    (result,) = call(page, ("select", {"image": as_data(photo_file), "budget": 5}))[1]
+    assert not result.isError
 
 
 def test_a_photo_may_be_as_large_as_an_upload(page: Page, tmp_path: Path) -> None:
