@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import replace
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from spare_demo import measures
 from spare_demo.analysis.cost import CostRow, bytes_text, cost_rows, seconds_text, tokens_text
-from spare_demo.comparison.method_record import MethodRecord, add_gaps, inside_note
+from spare_demo.comparison.method_record import MethodRecord, inside_note
 from spare_demo.comparison.request import UNPRUNED
 from spare_demo.comparison.result import KlCurves, Result
-from spare_demo.comparison.selections import Curves
+from spare_demo.comparison.selections import Curve, Curves
 from spare_demo.pruners.plan import LayerSet
 from spare_demo.render.base import Tokens
 from spare_demo.render.canvas import Canvas
@@ -29,8 +28,6 @@ from spare_demo.render.maps import (
     weight_map,
 )
 from spare_demo.render.overlay import difference, layer_overlay, selection_overlay
-
-ValueT = TypeVar("ValueT")
 
 PANELS = {
     "comparison": "all answers side by side",
@@ -232,26 +229,38 @@ def error_curve(
 ) -> CurveChart:
     """Reconstruction errors against the number of tokens kept; methods, titles: by label."""
     random = curves.random
-    chart = error_chart(
+    return error_chart(
         curves.budgets,
-        _by_title(add_gaps(curves.errors, methods, len(curves.budgets)), titles),
+        _with_gaps(curves.errors, methods, titles, len(curves.budgets)),
         (random.mean.tolist(), random.low.tolist(), random.high.tolist()),
         curves.bound.tolist(),
         budget,
+        inside_note(methods, titles, error=True),
     )
-    note = inside_note(_by_title(methods, titles), error=True)
-    return replace(chart, sentence=f"{chart.sentence} {note}".strip())
 
 
 def kl_curve(
     curves: KlCurves, methods: Mapping[str, MethodRecord], titles: Mapping[str, str], budget: int
 ) -> CurveChart:
     """The same of the KL to the unpruned model."""
-    series = _by_title(add_gaps(curves.series, methods, len(curves.budgets)), titles)
-    chart = kl_chart(curves.budgets, series, curves.random, budget)
-    note = inside_note(_by_title(methods, titles), error=False)
-    return replace(chart, sentence=f"{chart.sentence} {note}".strip())
+    series = _with_gaps(curves.series, methods, titles, len(curves.budgets))
+    note = inside_note(methods, titles, error=False)
+    return kl_chart(curves.budgets, series, curves.random, budget, note)
 
 
-def _by_title(values: Mapping[str, ValueT], titles: Mapping[str, str]) -> dict[str, ValueT]:
-    return {titles[label]: value for label, value in values.items()}
+def _with_gaps(
+    curves: Mapping[str, Curve],
+    methods: Mapping[str, MethodRecord],
+    titles: Mapping[str, str],
+    points: int,
+) -> dict[str, Curve]:
+    """Curves by title, with an empty one for each method inside the language model without one.
+
+    So that what is drawn of a label has the colour of its place among the methods.
+    """
+    empty = (None,) * points
+    return {
+        titles[label]: curves.get(label, empty)
+        for label, record in methods.items()
+        if label in curves or record.inside
+    }
