@@ -11,13 +11,13 @@ from spare_demo.analysis.cost import CostRow, bytes_text, cost_rows, seconds_tex
 from spare_demo.comparison.method_record import MethodRecord, inside_note
 from spare_demo.comparison.request import UNPRUNED
 from spare_demo.comparison.result import KlCurves, Result
-from spare_demo.comparison.selections import Curve, Curves
+from spare_demo.comparison.selections import Curves
 from spare_demo.pruners.plan import LayerSet
 from spare_demo.render.base import Tokens
 from spare_demo.render.canvas import Canvas
 from spare_demo.render.card import Panel, card
 from spare_demo.render.colours import colours_of
-from spare_demo.render.curves import CurveChart, error_chart, kl_chart
+from spare_demo.render.curves import Curve, CurveChart, error_chart, kl_chart
 from spare_demo.render.display import Display
 from spare_demo.render.grid import Cell, methods_grid
 from spare_demo.render.maps import (

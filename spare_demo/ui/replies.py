@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from spare_demo.analysis.why import Reason, leftover, why
+from spare_demo.analysis.why import Reason, why
 from spare_demo.models import Model
 from spare_demo.results.export import cite
 from spare_demo.tokens import Selection
@@ -48,7 +48,7 @@ class Replies:
         if selection is None:
             yield {"reply": to_numbered_json("leftover", of=None)}
             return
-        values = leftover(visit.exploration.view.tokens, selection)
+        values = visit.exploration.leftover(selection)
         data = None if values is None else array(values, "f4")
         of = identity(visit)
         yield {"reply": to_numbered_json("leftover", of=of, slot=slot, budget=k, values=data)}
