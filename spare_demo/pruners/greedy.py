@@ -212,7 +212,5 @@ def _finish(rows: Tensor, merit: Tensor, run: Run, i: int, v: int) -> None:
 
 def _project_out(rows: Tensor, picked: Tensor) -> Tensor:
     """(n, d) rows without their part in the span of the picked ones."""
-    if len(picked) == 0:
-        return rows
     basis = torch.linalg.qr(rows[picked].mT).Q  # (d, s)
     return rows - (rows @ basis) @ basis.mT
