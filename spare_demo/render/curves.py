@@ -48,7 +48,7 @@ class CurveChart:
     """A line per method, the band of random picks, and the budget set now as an upright line.
 
     Attributes:
-        budgets: (m,) ascending numbers of tokens kept, >= 1, on a logarithmic axis.
+        budgets: (m,) ascending numbers of tokens kept, >= 1, on a logarithmic axis; at least one.
         series: method label -> (m,) values >= 0; the first is drawn blue, the second vermilion.
             Where one is None there is a gap.
         random: (m,) mean, lowest and highest of random picks.
@@ -56,9 +56,6 @@ class CurveChart:
         y_title, file_title: what the values are, beside the words of the page and in a file.
         sentence: the numbers at the budget.
         bound: (m,) least possible values, dashed; None for none.
-
-    Raises:
-        ValueError: no budgets, or a curve of another length.
     """
 
     budgets: Sequence[int]
@@ -69,11 +66,6 @@ class CurveChart:
     file_title: str
     sentence: str = ""
     bound: Sequence[float] | None = None
-
-    def __post_init__(self) -> None:
-        for name, curve in (*self._curves.items(), *(("random", part) for part in self.random)):
-            if not len(self.budgets) or len(curve) != len(self.budgets):
-                raise ValueError(f"{name}: {len(curve)} values for {len(self.budgets)} budgets.")
 
     @property
     def _curves(self) -> dict[str, Curve]:
@@ -208,7 +200,7 @@ def error_chart(
     """Relative error of rebuilding all tokens from the k kept ones, against k.
 
     bound: (m,) error of the best k directions, which no choice of k tokens can beat. note: what its
-    sentence ends with. The other arguments, and what it raises, as of `CurveChart`.
+    sentence ends with. The other arguments as of `CurveChart`.
     """
     title = "relative error"
     chart = CurveChart(budgets, series, random, budget, title, title, bound=bound)
@@ -225,7 +217,7 @@ def kl_chart(
 ) -> CurveChart:
     """How far the first word's distribution moved from the unpruned model's, against k.
 
-    Arguments and what it raises as of `error_chart`; the values are KL(unpruned || pruned) in nats.
+    Arguments as of `error_chart`; the values are KL(unpruned || pruned) in nats.
     """
     titles = ("KL (nats)", "KL to the unpruned model (nats)")
     chart = CurveChart(budgets, series, random, budget, *titles)

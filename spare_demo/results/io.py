@@ -269,11 +269,8 @@ def _check(result: Result, size: tuple[int, int]) -> None:
 
 
 def _check_curves(budgets: Sequence[int], curves: Sequence[Sized]) -> None:
-    """ValueError unless there are ascending budgets from 1 on, and each curve has a value for each.
-
-    Of KL curves there may be none yet.
-    """
-    if any(k < 1 for k in budgets) or list(budgets) != sorted(set(budgets)):
+    """ValueError unless budgets ascend from 1 or more, and each curve has a value for each."""
+    if not budgets or budgets[0] < 1 or list(budgets) != sorted(set(budgets)):
         raise ValueError
     if any(len(curve) != len(budgets) for curve in curves):
         raise ValueError

@@ -276,6 +276,7 @@ def changed(data: Any, path: str, value: Any) -> str:
         ("reconstruction/errors/spare", [0.5]),
         ("reconstruction/random/low", []),
         ("reconstruction/bound", [0.5]),
+        ("kl", {"budgets": [], "series": {}, "points": {}, "random": [[], [], []], "done": 0}),
         ("plans", {}),
         ("methods", {}),
         ("grid/rows", 10**9),
