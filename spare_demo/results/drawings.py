@@ -144,12 +144,11 @@ def consensus(result: Result, canvas: Canvas) -> Display | None:
 def _kept_at_last(result: Result, label: str) -> Tokens | None:
     """The tokens that a method keeps: one inside the language model those that have a row of their
     own in the last layer, None before its answer is there."""
-    if label not in result.inside:
+    if label in result.selections:
         return result.selections[label].kept
     if label not in result.answers:
         return None
-    layer_sets = result.answers[label].layer_sets
-    return layer_sets[-1].kept if layer_sets else range(result.visual_tokens)
+    return result.answers[label].layer_sets[-1].kept
 
 
 def _difference(comparison: Result, canvas: Canvas) -> Display:

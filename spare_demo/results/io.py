@@ -258,9 +258,10 @@ def _check(result: Result, size: tuple[int, int]) -> None:
         _check_curves(kl.budgets, (*kl.series.values(), *kl.random))
     entering = (plan.entering for plan in result.plans.values())
     for selection in (*result.selections.values(), *filter(None, entering)):
-        selection.check(n)
-    for answer in result.answers.values():
-        if not answer.kept_per_layer:
+        if selection.check(n).size < 1:
+            raise ValueError
+    for label, answer in result.answers.items():
+        if not answer.kept_per_layer or (label in result.plans and not answer.layer_sets):
             raise ValueError
         for layer_set in answer.layer_sets:
             tokens = [*layer_set.kept.tolist(), *layer_set.merged.tolist()]
