@@ -243,7 +243,8 @@ def _check(result: Result, size: tuple[int, int]) -> None:
     for part in result.grid.parts:
         if part.patch < 1 or not all(0 < side < math.inf for side in part.scale):
             raise ValueError
-        if any(abs(pixels) > _MOST_PIXELS for pixels in part.shift):
+        x0, y0, x1, y1 = part.seen  # empty where no token lies on the picture
+        if x0 >= x1 or y0 >= y1 or any(abs(pixels) > _MOST_PIXELS for pixels in part.shift):
             raise ValueError
     by_label = (result.selections, result.weights, result.leftover)
     if any(set(values) != before for values in by_label) or set(result.plans) != labels - before:

@@ -288,6 +288,8 @@ def changed(data: Any, path: str, value: Any) -> str:
         ("grid/scale", [1.0, -1.0]),
         ("grid/photo_size", [1, 1]),
         ("grid/shift", [1e9, 0.0]),
+        ("grid/shift", [1e6, 0.0]),
+        ("grid/shift", [0.0, -1e6]),
         ("answers/spare/prefill_seconds", 1e308),
         ("answers/spare/prefill_seconds", "1"),
         ("encode_seconds", math.nan),
