@@ -22,7 +22,7 @@ from PIL import Image
 from spare_demo.analysis.leave_one_out import leave_one_out
 from spare_demo.cli import methods
 from spare_demo.cli.main import main
-from spare_demo.cli.methods import markdown
+from spare_demo.cli.methods_table import markdown
 from spare_demo.models import CATALOGUE, LlavaModel, ModelError, load_model
 from spare_demo.models.loading.catalogue import ASSETS
 from spare_demo.pruners import PRUNERS
