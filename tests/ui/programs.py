@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -42,6 +43,7 @@ class Program(Caller):
     def end(self, number: int) -> str:
         """Signal it, and return what it printed; it has the time that was promised."""
         self.process.send_signal(number)
+        self.process.send_signal(signal.SIGCONT)  # where a test stopped it
         assert self.process.wait(5) == 0, self.output.read_text()
         return self.output.read_text()
 
