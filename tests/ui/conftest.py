@@ -272,10 +272,15 @@ def newcomer(usual_context: Any) -> Iterator[Any]:
     visitor = Visitor(usual_context.new_page())
     yield visitor
     visitor.check()
-    for page in usual_context.pages:
-        if page not in others:
-            page.close()
+    _close_all_but(others, usual_context)
     usual_context.clear_permissions()
+
+
+def _close_all_but(pages: list[Any], context: Any) -> None:
+    """Closes what a test opened: a page behind another one draws a frame a second."""
+    for page in context.pages:
+        if page not in pages:
+            page.close()
 
 
 @pytest.fixture
@@ -304,7 +309,9 @@ def reader(usual_context: Any, served: Page, shared_pages: list[Any]) -> Iterato
         visitor.expect_answers(576, 64, 64)  # a slow machine opens the page before they are there
         shared_pages.append((visitor, visitor.state()))
     visitor, state = shared_pages.pop()
+    others = usual_context.pages
     yield visitor
+    _close_all_but(others, usual_context)
     try:
         visitor.check()
         visitor.put_back(state)
