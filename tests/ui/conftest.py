@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -124,9 +124,9 @@ def temporary(tmp_path: Path) -> Path:
 def start(unused_port: int, tmp_path: Path, temporary: Path) -> Iterator[Start]:
     started: list[Program] = []
 
-    def start(*before: str, flags: Sequence[str] = ()) -> Program:
+    def start(*before: str) -> Program:
         output = tmp_path / f"output-{len(started)}.txt"
-        started.append(Program(unused_port, temporary, output, before, flags))
+        started.append(Program(unused_port, temporary, output, before))
         return started[-1]
 
     yield start

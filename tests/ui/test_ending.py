@@ -56,9 +56,16 @@ def _stop_in_mid_answer(program: Program, photo_file: str) -> None:
 @pytest.mark.parametrize(
     "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.long)]
 )
-def test_it_ends_in_mid_answer(start: Start, temporary: Path, photo_file: str, number: int) -> None:
+def test_it_serves_says_that_its_port_is_taken_and_ends_in_mid_answer(
+    start: Start, temporary: Path, photo_file: str, number: int
+) -> None:
     program = start()
     program.wait_until_served()
+    assert "SPARE demo" in httpx.get(program.url).text
+    second = start()
+    assert second.process.wait(PATIENCE) == 1
+    assert f"Port {program.port} is not free" in second.output.read_text()
+    assert "Traceback" not in second.output.read_text()
     _stop_in_mid_answer(program, photo_file)
     (folder,) = temporary.iterdir()
     assert folder.stat().st_mode & 0o777 == 0o700
