@@ -156,7 +156,7 @@ def write_cache(name: str, cache: Path) -> None:
     """The checkpoint, and CLIP where the model needs it, as the hub's client keeps what it has
     downloaded."""
     write_model(name, _snapshot(cache, str(CATALOGUE[name].source)))
-    if CATALOGUE[name].clip:
+    if FAMILIES[published_config(name).model_type].clip_tower:
         write_clip(_snapshot(cache, CLIP[1]))
 
 

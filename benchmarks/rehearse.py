@@ -41,9 +41,9 @@ from serving import peak_bytes, serving
 
 from spare_demo.models.families import FAMILIES
 from spare_demo.models.loading.catalogue import CATALOGUE, STORED, published_config
-from spare_demo.models.loading.memory import BITS
 from spare_demo.models.loading.number_format import bfloat16_slowness
 from spare_demo.pruners import PRUNERS
+from spare_demo.settings import BITS
 from spare_demo.table import markdown_table
 
 RESULTS = ROOT / "benchmarks" / "results"
@@ -57,14 +57,13 @@ CUTS = (3, 200_000_000)
 
 def methods(name: str, vision_only: bool) -> list[str]:
     """All methods that can run on a model of the table at `BUDGET` tokens."""
-    entry, config = CATALOGUE[name], published_config(name)
+    config = published_config(name)
     family = FAMILIES[config.model_type]
-    supplies = family.reads | (
-        {"clip_image", "clip_text", "clip_sentence"} if entry.clip else set()
-    )
+    text = {"clip_image", "clip_text", "clip_sentence"} if family.clip_tower else set()
+    supplies = family.reads | text
     layers = config.get_text_config().num_hidden_layers
     most = family.most_tokens_of(config)
-    tokens = most if entry.clip else min(576, most)  # Qwen's grow with the picture
+    tokens = most if family.clip_tower else min(576, most)  # Qwen's grow with the picture
     return [
         name
         for name, method in PRUNERS.items()
@@ -142,7 +141,7 @@ def rehearse(
     if not (source / "config.json").exists():
         say(f"writing {name}")
         write_model(name, source)
-    if CATALOGUE[name].clip and not clip.exists():
+    if FAMILIES[published_config(name).model_type].clip_tower and not clip.exists():
         say("writing CLIP")
         write_clip(clip)
     home = Path(tempfile.mkdtemp(dir=folder))

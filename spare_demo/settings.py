@@ -8,13 +8,20 @@ from __future__ import annotations
 
 import argparse
 import os
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 OWN_ADDRESSES = ("127.0.0.1", "::1", "localhost")
 METHODS_GROUP = "spare_demo.methods"
 """Of the entry points by which other packages bring methods."""
+BITS = (16, 8, 4)
+CAPTURES = ("auto", "on", "off")
+"""When prefills are captured: where it is safe and gives the usual results, always, or never."""
 SYSTEMS = ("auto", "none", "vicuna_v1")
+
+_YES, _NO = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
+_FLAGS = dict.fromkeys(_YES, True) | dict.fromkeys(_NO, False)
+_KINDS = {bool: "1 or 0", int: "a whole number", tuple: "whole numbers"}
 
 
 def _setting(default: Any, help: str, choices: tuple[Any, ...] = ()) -> Any:
@@ -46,13 +53,13 @@ class Settings:
     )
     device: str = _setting("auto", "auto, cpu, cuda, cuda:N or mps")
     bits: int = _setting(
-        16, "16, or 8 or 4 to quantise the language model (needs bitsandbytes)", (16, 8, 4)
+        16, "16, or 8 or 4 to quantise the language model (needs bitsandbytes)", BITS
     )
     capture_prefill: str = _setting(
         "auto",
         "run each prefill as one captured CUDA graph per prompt length: on, off, or auto for one "
         "CUDA GPU at 16 bits where it gives the usual results",
-        choices=("auto", "on", "off"),
+        choices=CAPTURES,
     )
     host: str = _setting("127.0.0.1", "address to serve on; 0.0.0.0 for every network")
     port: int = _setting(7860, "port to serve on")
@@ -174,9 +181,10 @@ def read_variables() -> Settings:
         variable = f"SPARE_{item.name.upper()}"
         if text := os.environ.get(variable, "").strip():  # an empty one counts as not set
             try:
-                chosen[item.name] = _read(item, text)
-            except ValueError as error:
-                parser.error(f"{variable} is {text!r}; it must be {error}.")
+                chosen[item.name] = _read(item.default, text)
+            except (KeyError, ValueError):
+                words = _KINDS[type(item.default)]
+                parser.error(f"{variable} is {text!r}; it must be {words}.")
     # A Space is reached through its own proxy, which does not come over the loopback address.
     if "SPACE_ID" in os.environ:
         chosen.setdefault("host", "0.0.0.0")
@@ -197,32 +205,19 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         if isinstance(item.default, bool):
             parser.add_argument(flag, action=argparse.BooleanOptionalAction, help=text)
         elif isinstance(item.default, tuple):
-            kind = type(item.default[0]) if item.default else str
-            parser.add_argument(flag, nargs="+", type=kind, help=text)
+            parser.add_argument(flag, nargs="+", type=_kind_of_each(item.default), help=text)
         else:
             parser.add_argument(flag, type=type(item.default), help=text)
 
 
-def _read(item: Field[Any], text: str) -> Any:
-    """A variable's text as its setting's type; raises ValueError with what it must be."""
-    if isinstance(item.default, bool):
-        if text.lower() in ("1", "true", "yes", "on"):
-            return True
-        if text.lower() in ("0", "false", "no", "off"):
-            return False
-        raise ValueError("1 or 0")
-    if isinstance(item.default, int):
-        return _whole(text, "a whole number")
-    if isinstance(item.default, tuple):
-        parts = text.replace(",", " ").split()
-        if item.default and isinstance(item.default[0], int):
-            return tuple(_whole(part, "whole numbers") for part in parts)
-        return tuple(parts)
-    return text
+def _read(default: Any, text: str) -> Any:
+    """A variable's text as its setting's type; KeyError or ValueError where it is of another."""
+    if isinstance(default, bool):
+        return _FLAGS[text.lower()]
+    if isinstance(default, tuple):
+        return tuple(map(_kind_of_each(default), text.replace(",", " ").split()))
+    return type(default)(text)
 
 
-def _whole(text: str, what: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise ValueError(what) from None
+def _kind_of_each(default: tuple[Any, ...]) -> type:
+    return type(default[0]) if default else str

@@ -13,7 +13,7 @@ from PIL import Image
 from torch import Tensor
 from transformers import DynamicCache
 
-from spare_demo.analysis.why import leftover, why
+from spare_demo.analysis.why import why
 from spare_demo.comparison.request import Request
 from spare_demo.comparison.selections import explore
 from spare_demo.models import LlavaModel, Model, Picture, View
@@ -119,8 +119,7 @@ def test_an_open_comparison_lies_on_the_cpu_and_goes_to_the_gpu_to_choose(
                 told, expected = why(far, name, patch, 5), why(here, name, patch, 5)
                 assert (told.rank, told.winner) == (expected.rank, expected.winner), name
             if ours.features is None:
-                rest = leftover(near.tokens, ours)
-                torch.testing.assert_close(rest, leftover(view.tokens, theirs))
+                torch.testing.assert_close(far.leftover(ours), here.leftover(theirs))
         for name, errors in far.curves.errors.items():
             assert errors == pytest.approx(here.curves.errors[name], abs=1e-9), name
         assert far.curves.bound.device.type == "cpu"

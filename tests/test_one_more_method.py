@@ -14,7 +14,7 @@ from visits import controls
 
 from spare_demo.cli import compare as compare_command
 from spare_demo.cli import main as program
-from spare_demo.cli.methods_table import markdown
+from spare_demo.cli.methods import markdown
 from spare_demo.models import LlavaModel
 from spare_demo.pruners import PRUNERS
 from spare_demo.pruners.other_packages import add_methods

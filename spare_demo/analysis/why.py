@@ -23,7 +23,7 @@ from spare_demo.comparison.selections import Exploration
 from spare_demo.measures import Indices
 from spare_demo.pruners import Method
 from spare_demo.pruners.views import view_members
-from spare_demo.tokens import Selection, VisualTokens, as_indices
+from spare_demo.tokens import VisualTokens, as_indices
 
 STAND_INS = 8
 """How many kept tokens are named as standing in for a lost one."""
@@ -150,16 +150,6 @@ def stand_ins(features: Tensor, kept: Indices, patch: int) -> StandIns:
         tuple(shares[largest].tolist()),
         min(rest, 1.0),
     )
-
-
-def leftover(tokens: VisualTokens, selection: Selection) -> Tensor | None:
-    """(n,) share of each patch that the kept ones cannot reconstruct, CPU; None if rows are merged.
-
-    Over all views jointly, as the language model gets them, while novelty is view by view.
-    """
-    if selection.merged:
-        return None
-    return measures.leftover_share(tokens.features, selection.order).cpu()
 
 
 def why(

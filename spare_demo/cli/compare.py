@@ -5,14 +5,12 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import textwrap
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from spare_demo.analysis import cost
 from spare_demo.analysis.finding import headline, informed_sentence
+from spare_demo.analysis.leave_one_out import leave_one_out
 from spare_demo.cli import options
-from spare_demo.cli.carrier import print_carriers
 from spare_demo.cli.film import check_film, write_film
 from spare_demo.comparison.pipeline import encode, finish
 from spare_demo.comparison.request import UNPRUNED, Request, able_methods, choose
@@ -24,6 +22,7 @@ from spare_demo.models.generate.decoder_inputs import NO_LANGUAGE_MODEL
 from spare_demo.models.loading.catalogue import AUTO
 from spare_demo.pruners import PRUNERS, LayerPlan, Method
 from spare_demo.pruners.options import read_options
+from spare_demo.render.canvas import Canvas
 from spare_demo.results.drawings import PANELS, USUAL
 from spare_demo.results.export import cite, write_files
 from spare_demo.results.io import read_pick_lists, read_result
@@ -39,8 +38,6 @@ _OF_FILE = (
 """Options that --from does not read: the file says them."""
 _OF_MODEL = ("model", "device", "bits", "without_language_model", "system")
 """Options that --from reads with --again alone."""
-_OF_RESULT = ("model", "bits", "without_language_model", "system")
-"""Those of them that a result says."""
 
 
 def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
@@ -82,10 +79,9 @@ def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
     add("--html", metavar="FILE")
     add("--zip", action="store_true")
     options.add_model_options(parser, settings)
-    add("--without-language-model", action="store_true")
+    without = settings.without_language_model
+    add("--without-language-model", action="store_true", default=without)
     options.add_system_option(parser, settings)
-    # What is not given is as the settings say, or the file.
-    parser.set_defaults(**dict.fromkeys(_OF_RESULT))
     add("--methods", nargs="*", default=list(settings.methods), metavar="METHOD")
     add("--set", action="append", default=[], dest="options", metavar="METHOD.SETTING=VALUE")
     add("--picks", metavar="FILE")
@@ -98,7 +94,6 @@ def run(arguments: argparse.Namespace, settings: Settings) -> None:
     if arguments.result is not None:
         _compare_from(arguments, settings)
         return
-    _fill(arguments, [getattr(settings, name) for name in _OF_RESULT])
     if arguments.again:
         arguments.wrong("--again needs --from FILE")
     if arguments.carrier and arguments.without_language_model:
@@ -129,9 +124,8 @@ def run(arguments: argparse.Namespace, settings: Settings) -> None:
         seed=arguments.seed,
         **options.question_options(arguments),
     )
-    _check_page(arguments.html, len(request.labelled))
+    _check_files(arguments, len(request.labelled))
     check_film(arguments.film, request.labelled)
-    options.check_file(Path(arguments.out) / "result.json")
     photo = open_local_picture(arguments.image, settings.max_pixels)
 
     model = _load(arguments)
@@ -142,7 +136,7 @@ def run(arguments: argparse.Namespace, settings: Settings) -> None:
     result = finish(model, request, view)
     _write(result, arguments)
     if arguments.carrier:
-        print_carriers(model, view, result)
+        _print_carriers(model, view, result)
     write_film(arguments.film, model, result, settings.marks)
 
 
@@ -157,13 +151,13 @@ def _leave_out(request: Request, model: Model, view: View) -> Request:
     return dataclasses.replace(request, methods=methods)
 
 
-def _check_page(name: str | None, methods: int) -> None:
-    """ValueError or OSError, with a sentence to show, where there can be no page."""
-    if name is None:
-        return
-    if methods < 2:
-        raise ValueError("--html shows two methods side by side. Compare one more.")
-    options.check_file(Path(name))
+def _check_files(arguments: argparse.Namespace, methods: int) -> None:
+    """ValueError or OSError, with a sentence to show, where there can be no page or no results."""
+    if arguments.html is not None:
+        if methods < 2:
+            raise ValueError("--html shows two methods side by side. Compare one more.")
+        options.check_file(Path(arguments.html))
+    options.check_file(Path(arguments.out) / "result.json")
 
 
 def _compare_from(arguments: argparse.Namespace, settings: Settings) -> None:
@@ -171,10 +165,10 @@ def _compare_from(arguments: argparse.Namespace, settings: Settings) -> None:
         arguments.wrong("--carrier asks about a picture; give IMAGE and QUESTION, without --from")
     if arguments.question is not None:
         arguments.wrong("the question is in the file that --from names; leave QUESTION out")
-    unread = _OF_FILE if arguments.again else (*_OF_FILE, *_OF_MODEL)
-    if typed := options.given(add_options, settings, arguments.words, unread):
-        flag = "--set" if typed[0] == "options" else f"--{typed[0].replace('_', '-')}"
-        need = "leave it out" if typed[0] in _OF_FILE else "leave it out, or add --again"
+    typed = options.given(add_options, settings, arguments.words, (*_OF_FILE, *_OF_MODEL))
+    if unread := [name for name in typed if name in _OF_FILE or not arguments.again]:
+        flag = "--set" if unread[0] == "options" else f"--{unread[0].replace('_', '-')}"
+        need = "leave it out" if unread[0] in _OF_FILE else "leave it out, or add --again"
         arguments.wrong(f"{flag} is not read with --from, whose file says all settings; {need}")
     photo = None
     if arguments.image is not None:
@@ -184,7 +178,7 @@ def _compare_from(arguments: argparse.Namespace, settings: Settings) -> None:
     for note in saved.notes:
         options.print_wrapped(note)
     first = saved.result
-    _check_page(arguments.html, len(first.methods))
+    _check_files(arguments, len(first.methods))
     if arguments.film is not None and not arguments.again:
         raise ValueError("A film asks the model at every step. Add --again, or leave --film out.")
     if not arguments.again:
@@ -192,11 +186,17 @@ def _compare_from(arguments: argparse.Namespace, settings: Settings) -> None:
         return
     if not saved.pictured:
         raise ValueError("The file does not hold the picture. Name it too: compare IMAGE --from …")
-    check_film(arguments.film, first.request.labelled)
-    whole = first.language_model
-    _fill(arguments, (first.model, bits_of(first.revision), not whole, first.system))
+    request = first.request
+    check_film(arguments.film, request.labelled)
+    of_file = {
+        "model": first.model,
+        "bits": bits_of(first.revision),
+        "without_language_model": not first.language_model,
+        "system": first.system,
+    }
+    vars(arguments).update((name, value) for name, value in of_file.items() if name not in typed)
     model = _load(arguments)
-    again = finish(model, first.request)
+    again = finish(model, request)
     _write(again, arguments)
     options.print_wrapped(_compare_runs(first, again))
     write_film(arguments.film, model, again, settings.marks)
@@ -231,15 +231,7 @@ def _by_layer(answer: Answer) -> list[tuple[int, list[int]]]:
     return [(layer.layer, layer.kept.tolist()) for layer in answer.layer_sets]
 
 
-def _fill(arguments: argparse.Namespace, values: Sequence[Any]) -> None:
-    """Gives each of the options `_OF_RESULT` that was not typed its value."""
-    for name, value in zip(_OF_RESULT, values, strict=True):
-        if getattr(arguments, name) is None:
-            setattr(arguments, name, value)
-
-
 def _load(arguments: argparse.Namespace) -> Model:
-    """The model that the options name."""
     model = load_model(
         arguments.model,
         arguments.device,
@@ -269,6 +261,25 @@ def _write(result: Result, arguments: argparse.Namespace, text: str | None = Non
     print(f"\nWritten to {folder}: {', '.join(files)}")
     if arguments.html is not None:
         print(f"The page is {arguments.html}")
+
+
+def _print_carriers(model: Model, view: View, result: Result) -> None:
+    """Prints a sentence per method, each with one answer per kept token.
+
+    result: the finished comparison of this view. Methods inside the language model have no one set
+    and get none.
+    """
+    where = Canvas(view.photo, view.grid).where
+    settings = result.settings
+    for label, selection in result.selections.items():
+        title = result.titles[label]
+        try:
+            answer, most = result.answers[label], settings.max_new_tokens
+            *_, last = leave_one_out(model, view, selection, answer, most, settings.positions)
+            sentence = last.sentence(title, where)
+        except ValueError as error:
+            sentence = f"{title}: {error}"
+        options.print_wrapped(sentence)
 
 
 def _print_headline(result: Result, path: str | None) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import functools
+import re
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +17,14 @@ from tqdm import tqdm
 
 from spare_demo.cli import gallery, options
 from spare_demo.cli.questions import EPILOG, USUAL_SET, add_question_source, read_questions
-from spare_demo.cli.workers import add_worker_options, check_workers
 from spare_demo.comparison.request import choose
 from spare_demo.evaluation import tables
-from spare_demo.evaluation.budgets import middle, read_budgets
+from spare_demo.evaluation.budgets import read_budgets
 from spare_demo.evaluation.built_in import describe_built_in
-from spare_demo.evaluation.experiment import Experiment
-from spare_demo.evaluation.fit import Fitted, fit
+from spare_demo.evaluation.experiment import Experiment, Fitted, fit
 from spare_demo.evaluation.report import write_files, write_report
 from spare_demo.evaluation.results import ANSWERS, Results, has_results, load
-from spare_demo.evaluation.run import PictureResults, expected_rows, run
+from spare_demo.evaluation.run import PictureResults, run
 from spare_demo.evaluation.sheets import Sheet, digest
 from spare_demo.evaluation.summary import RESAMPLES, Summary, summarise
 from spare_demo.evaluation.variants import BY_WORDS, MARK, Variant, read_variant, split_label
@@ -69,6 +69,10 @@ def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
                        {" ".join(BUDGETS)})
         --set          drawn scenes that training never shows, of: {", ".join(SETS)} (default:
                        {USUAL_SET}); or a setting of a method, such as divprune.metric=euclidean
+        --workers      measure pictures on N GPUs at once, or with N shares of the processor's
+                       cores; more than one needs Ray (default: %(default)s)
+        --address      head of a Ray cluster whose machines the workers run on (default: this
+                       machine)
         --blank        ask everything of a blank picture too (default: of drawn scenes)
         --instruction  a line to write after every question; of the methods only TRIM reads it
         --reference    differences are against it (default: the first)
@@ -85,7 +89,8 @@ def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
     metavar = "SET|METHOD.SETTING=VALUE"
     add("--set", nargs="+", action="extend", type=_set_or_setting, default=[], metavar=metavar)
     add_question_source(parser)
-    add_worker_options(parser)
+    add("--workers", type=int, default=1, metavar="N")
+    add("--address", default="", metavar="HOST:PORT")
     add("--blank", action=argparse.BooleanOptionalAction, default=None)
     add("--instruction", default="")
     options.add_question_options(parser, settings, max_new_tokens=16)
@@ -112,7 +117,7 @@ def evaluate(arguments: argparse.Namespace, settings: Settings) -> None:
         raise ValueError("--seeds is of --gallery alone. Leave it out; the random seed is --seed.")
     if arguments.figures is not None and arguments.report is None:
         raise ValueError("--figures is of the report alone. Add --report, or leave it out.")
-    check_workers(arguments)
+    _check_workers(arguments)
     experiment = _experiment(arguments)
     if arguments.resamples < 1:
         raise ValueError("--resamples must be 1 or more.")
@@ -132,8 +137,8 @@ def evaluate(arguments: argparse.Namespace, settings: Settings) -> None:
         experiment = fitted.experiment
         _check_reference(arguments, experiment)
         record = {"model": fitted.model, "questions": digest(sheets), **experiment.record()}
-        with Results(arguments.out, record, expected_rows(sheets, experiment)) as results:
-            _fill(results, sheets, functools.partial(measure, sheets, experiment, results.done))
+        with Results(arguments.out, record, experiment.expected_rows(sheets)) as results:
+            _fill(results, sheets, measure(sheets, experiment, results.done))
             if not results.rows:
                 raise ValueError("No question could be asked. See the lines above.")
             results.sort()
@@ -141,6 +146,21 @@ def evaluate(arguments: argparse.Namespace, settings: Settings) -> None:
     record, rows, places = load(arguments.out)
     summaries = summarise(rows, places, arguments.reference, arguments.resamples)
     _write(arguments, record, summaries)
+
+
+def _check_workers(arguments: argparse.Namespace) -> None:
+    """Raises ValueError, with a sentence to show, for options that no workers can be had by."""
+    if arguments.workers < 1:
+        raise ValueError("--workers must be 1 or more.")
+    if arguments.workers == 1 and not arguments.address:
+        return
+    if re.fullmatch(r"cuda:\d+", arguments.device):
+        raise ValueError(
+            f"--device {arguments.device} is one GPU, and every worker gets its own. Choose auto, "
+            "cpu or cuda."
+        )
+    if find_spec("ray") is None:
+        raise ValueError("Several workers need Ray. Install it: pip install '.[ray]'")
 
 
 def _known_settings(
@@ -186,9 +206,7 @@ def _engine(
     return fitted, functools.partial(workers.run, fitted.model, skip=skip)
 
 
-def _fill(
-    results: Results, sheets: Sequence[Sheet], measure: Callable[[], Iterator[PictureResults]]
-) -> None:
+def _fill(results: Results, sheets: Sequence[Sheet], measured: Iterator[PictureResults]) -> None:
     """Add what is measured, with a bar of the questions that are done."""
     total = sum(len(sheet.questions) for sheet in sheets)
     done = results.done
@@ -200,7 +218,7 @@ def _fill(
     form = "{l_bar}{bar}| {n_fmt}/{total_fmt} questions [{elapsed}, {remaining} left]"
     with tqdm(total=total, initial=before, bar_format=form, mininterval=1) as bar:
         try:
-            for of_picture in measure():
+            for of_picture in measured:
                 results.add(of_picture.rows, of_picture.places)
                 bar.update(len(of_picture.sheet.questions))
         except KeyboardInterrupt:
@@ -264,7 +282,7 @@ def _write(
     """Tables on the terminal, and all of the folder's files; the report if asked for."""
     for name, summary in summaries.items():
         print(f"\n== {name} ==")
-        for table in tables.all_tables(summary, middle(summary.budgets)):
+        for table in tables.all_tables(summary):
             print(f"\n{table.text()}")
     names = write_files(arguments.out, record, summaries)
     if arguments.report:

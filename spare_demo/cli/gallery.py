@@ -27,7 +27,9 @@ def mine_gallery(arguments: argparse.Namespace) -> None:
     if not 0 <= first <= last < 2**31:
         raise ValueError("--seeds needs two numbers from 0 to 2147483647, the smaller one first.")
     check_file(arguments.gallery / "gallery.json")
-    model = load_model(arguments.model, arguments.device, bits=arguments.bits)
+    model = load_model(
+        arguments.model, arguments.device, bits=arguments.bits, system=arguments.system
+    )
     experiment = Experiment(choose(METHODS), BUDGETS, blank=False, aspect=model.aspect(None))
     sheets = list(scene_sheets(SET, range(first, last + 1)))
     rows: list[Row] = []

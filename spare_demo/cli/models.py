@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 
 from spare_demo.cli.options import print_table
-from spare_demo.models import catalogue, supported_classes
+from spare_demo.models import supported_classes
+from spare_demo.models.loading.catalogue import AUTO, AUTO_MEANS, CATALOGUE
 from spare_demo.settings import Settings
 
 
@@ -16,10 +17,8 @@ def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
 
 def run(arguments: argparse.Namespace, settings: Settings) -> None:
     """Print the table."""
-    print_table(
-        ("model", "needs", "what it is"),
-        [(row["name"], row["needs"], row["description"]) for row in catalogue()],
-    )
+    rows = [(entry.name, entry.needs, entry.description) for entry in CATALOGUE.values()]
+    print_table(("model", "needs", "what it is"), [(AUTO, "any computer", AUTO_MEANS), *rows])
     print(
         "\nOr give --model a folder that holds a checkpoint, or a repository of the Hugging Face "
         f"hub,\nof one of these classes: {supported_classes()}."

@@ -142,7 +142,7 @@ def print_wrapped(sentence: str) -> None:
     print(textwrap.fill(sentence, 96))
 
 
-def tell(sentence: object) -> None:
+def tell(sentence: str) -> None:
     """A sentence on standard error, beside the results."""
     print(sentence, file=sys.stderr, flush=True)
 

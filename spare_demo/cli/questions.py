@@ -9,7 +9,7 @@ from pathlib import Path
 
 from spare_demo.cli.options import adder, tell
 from spare_demo.evaluation.hub_data import PREFIX, read_dataset
-from spare_demo.evaluation.sheets import BadLine, Fields, Sheet, draw_sheets, read_lines
+from spare_demo.evaluation.sheets import Fields, Sheet, draw_sheets, read_lines
 from spare_demo.render.base import counted
 from spare_demo.scenes.sets import SETS
 
@@ -74,22 +74,21 @@ def read_questions(arguments: argparse.Namespace) -> list[Sheet]:
         raise ValueError(f"--set {next(iter(sets))} has questions, and --data too. Leave one out.")
     if arguments.questions is not None and arguments.questions < 1:
         raise ValueError("--questions must be 1 or more.")
-    bad: list[BadLine] = []
+    bad: list[str] = []
 
-    def skip(line: BadLine) -> None:
-        bad.append(line)
-        tell(line)
+    def skip(sentence: str) -> None:
+        if not arguments.skip_bad:
+            raise ValueError(f"{sentence} Mend it, or leave bad ones out with --skip-bad.")
+        bad.append(sentence)
+        tell(sentence)
 
-    try:
-        sheets = _read(arguments, skip if arguments.skip_bad else None)
-    except BadLine as line:
-        raise ValueError(f"{line} Mend it, or leave bad ones out with --skip-bad.") from None
+    sheets = _read(arguments, skip)
     if bad:
         tell(f"Left out: {counted(len(bad), 'question')}.")
     return sheets
 
 
-def _read(arguments: argparse.Namespace, skip: Callable[[BadLine], None] | None) -> list[Sheet]:
+def _read(arguments: argparse.Namespace, skip: Callable[[str], None]) -> list[Sheet]:
     names = Fields(**{f.name: getattr(arguments, f"{f.name}_field") for f in fields(Fields)})
     if arguments.data.startswith(PREFIX):
         if arguments.images is not None:
@@ -99,4 +98,4 @@ def _read(arguments: argparse.Namespace, skip: Callable[[BadLine], None] | None)
     images = arguments.images or file.parent
     if not images.is_dir():
         raise ValueError(f"There is no folder {images}. Give the pictures' folder with --images.")
-    return read_lines(file, images, skip, names, arguments.questions)
+    return read_lines(file, images, names, arguments.questions, skip)

@@ -110,6 +110,7 @@ def _serve(settings: Settings) -> None:
         on_own_thread(functools.partial(importlib.import_module, "spare_demo.ui"))
     from spare_demo.models import load_model
     from spare_demo.models.loading.catalogue import AUTO, BUILT_IN
+    from spare_demo.models.loading.heap import share_heaps
     from spare_demo.models.loading.machine import this_machine, to_follow
     from spare_demo.ui import serve
     from spare_demo.ui.borrowed_gpu import BorrowedGpu
@@ -118,6 +119,7 @@ def _serve(settings: Settings) -> None:
 
     if settings.mcp:
         check_mcp()
+    share_heaps()
     later = None
     if settings.model == AUTO:
         later = to_follow(this_machine(settings.device), settings.bits)

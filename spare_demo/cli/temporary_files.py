@@ -72,11 +72,10 @@ def _locked(folder: Path) -> IO[bytes]:
 
 def _remove_stale(parent: Path) -> None:
     """Folders of other users, and of processes that run, stay."""
-    try:
+    with contextlib.suppress(ImportError):  # as in `_locked`
         import fcntl
-    except ImportError:
-        return
-    for lock in parent.glob(f"{_PREFIX}*/{_LOCK}"):
-        with contextlib.suppress(OSError), open(lock, "rb") as stream:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(lock.parent, ignore_errors=True)
+
+        for lock in parent.glob(f"{_PREFIX}*/{_LOCK}"):
+            with contextlib.suppress(OSError), open(lock, "rb") as stream:
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(lock.parent, ignore_errors=True)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from spare_demo.comparison.selections import Curve, Exploration
+from spare_demo.comparison.selections import Exploration
 from spare_demo.pruners import PRUNERS
 from spare_demo.pruners.options import fields_of, title_of
 
@@ -71,30 +71,16 @@ def record_of(exploration: Exploration, label: str) -> MethodRecord:
     )
 
 
-def add_gaps(
-    curves: Mapping[str, Curve], methods: Mapping[str, MethodRecord], points: int
-) -> dict[str, Curve]:
-    """Curves by label, with an empty one for each method inside the language model without one.
-
-    So that what is drawn of a label has the colour of its place among the methods.
-    """
-    empty = (None,) * points
-    return {
-        label: curves.get(label, empty)
-        for label, record in methods.items()
-        if label in curves or record.inside
-    }
-
-
-def inside_note(methods: Mapping[str, MethodRecord], error: bool) -> str:
+def inside_note(methods: Mapping[str, MethodRecord], titles: Mapping[str, str], error: bool) -> str:
     """What a curve against k means for methods inside the language model: a sentence each, or "".
 
-    methods: by what to call each. error: whether the curve is the reconstruction error.
+    error: whether the curve is the reconstruction error.
     """
     sentences = []
-    for title, record in methods.items():
+    for label, record in methods.items():
         if not record.inside:
             continue
+        title = titles[label]
         if error:
             sentences.append(
                 f"{title} has no error of one set: it keeps other tokens in each layer."

@@ -200,14 +200,12 @@ def start_result(
 
 def add_measures(result: Result, exploration: Exploration) -> Result:
     """The result with its reconstruction errors, leftover shares and KL."""
-    x = exploration.view.picture.compact_features
-    leftover = {
-        label: None if kept.merged else measures.leftover_share(x, kept.order).cpu()
-        for label, kept in result.selections.items()
-    }
-    errors = exploration.errors(result.budget)
+    selections = result.selections
     result = dataclasses.replace(
-        result, leftover=leftover, reconstruction=exploration.curves, errors=errors
+        result,
+        leftover={label: exploration.leftover(kept) for label, kept in selections.items()},
+        reconstruction=exploration.curves,
+        errors=exploration.errors(result.budget),
     )
     return add_first_kl(result)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
@@ -31,9 +31,6 @@ BY_WORDS = (
 )
 
 T = TypeVar("T")
-
-Curve = Sequence[float | None]
-"""One value for each budget, None where there is none."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,6 +145,16 @@ class Exploration:
         """Relative reconstruction error of what each label keeps at a budget; see `selections`."""
         x = self.view.picture.compact_features
         return {label: self._error(x, kept) for label, kept in self.selections(budget).items()}
+
+    def leftover(self, selection: Selection) -> Tensor | None:
+        """(n,) share of each patch that the kept ones cannot reconstruct, CPU; None if rows are
+        merged.
+
+        Over all views jointly, as the language model gets them, while novelty is view by view.
+        """
+        if selection.merged:
+            return None
+        return measures.leftover_share(self.view.picture.compact_features, selection.order).cpu()
 
     @cached_property
     def curves(self) -> Curves:

@@ -154,20 +154,17 @@ def _conditions(settings: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _check_settings(folders: Sequence[Folder]) -> None:
-    seen: dict[tuple[str, str], Folder] = {}
+    seen: dict[tuple[str, str], tuple[Folder, Any]] = {}
     for folder in folders:
-        for label in folder.settings["methods"]:
-            first = seen.setdefault((folder.model, label), folder)
-            if _how_measured(first, label) != _how_measured(folder, label):
+        for label, method in folder.settings["methods"].items():
+            # What is otherwise than in the rest of the folder counts as well.
+            how = method, folder.settings.get("variants", {}).get(label)
+            first, how_first = seen.setdefault((folder.model, label), (folder, how))
+            if how != how_first:
                 raise ValueError(
                     f"{first.path} and {folder.path} hold {label} with different settings, which "
                     "one line cannot show. Leave one of them out."
                 )
-
-
-def _how_measured(folder: Folder, label: str) -> tuple[Any, Any]:
-    """The settings of a label's method, and what is otherwise than in the rest of its folder."""
-    return folder.settings["methods"][label], folder.settings.get("variants", {}).get(label)
 
 
 def _set_board(name: str, folders: Sequence[Folder], baseline: str) -> SetBoard:
@@ -187,16 +184,23 @@ def _set_board(name: str, folders: Sequence[Folder], baseline: str) -> SetBoard:
             for column in answers
         ]
         summaries[model] = summarise(rows, (), baseline)[name]
-    comparisons = [
-        comparison
+    tested = [
+        (model, method, budget)
         for model, summary in summaries.items()
         if summary.reference == baseline
-        for comparison in _compare(model, summary, models[model], common)
+        for method in summary.methods
+        for budget in summary.budgets
+        if (method, budget) in summary.difference
     ]
-    adjusted = holm([comparison.p for comparison in comparisons])
-    comparisons = [
-        replace(comparison, adjusted=p) for comparison, p in zip(comparisons, adjusted, strict=True)
-    ]
+    p_values = [summaries[model].p_values[method, budget] for model, method, budget in tested]
+    comparisons = []
+    for (model, method, budget), p, adjusted in zip(tested, p_values, holm(p_values), strict=True):
+        own = models[model][method, budget]
+        other = models[model][baseline, 0 if baseline == UNPRUNED else budget]
+        signs = [int(own[question].right) - int(other[question].right) for question in common]
+        difference = summaries[model].difference[method, budget]
+        gained, lost = signs.count(1), signs.count(-1)
+        comparisons.append(Comparison(model, method, budget, difference, gained, lost, p, adjusted))
     return SetBoard(name, len(common), len(known) - len(common), summaries, comparisons)
 
 
@@ -234,24 +238,3 @@ def _answers(
                     "Leave one of them out."
                 )
     return models, list(asked.values())
-
-
-def _compare(
-    model: str, summary: Summary, answers: Answers, common: Sequence[Question]
-) -> list[Comparison]:
-    """Every method and budget that has the baseline beside it; not adjusted yet."""
-    comparisons = []
-    for method in summary.methods:
-        for budget in summary.budgets:
-            difference = summary.difference.get((method, budget))
-            if difference is None or summary.reference is None:
-                continue
-            beside = summary.reference, 0 if summary.reference == UNPRUNED else budget
-            own, other = answers[method, budget], answers[beside]
-            signs = [int(own[q].right) - int(other[q].right) for q in common]
-            gained, lost = sum(sign > 0 for sign in signs), sum(sign < 0 for sign in signs)
-            p = summary.p_values[method, budget]
-            comparisons.append(
-                Comparison(model, method, budget, difference, gained, lost, p, adjusted=p)
-            )
-    return comparisons

@@ -51,11 +51,9 @@ def title_of(label: str) -> str:
     if label in (UNPRUNED, BLANK):
         return {UNPRUNED: "All tokens", BLANK: "Blank picture, all tokens"}[label]
     name, variant = split_label(label)
-    if name.partition(":")[0] not in PRUNERS:
-        return label
     try:
         title = options.title_of(options.read_method(name, PRUNERS), PRUNERS)
-    except ValueError:  # a setting that only the version has which measured it
+    except ValueError:  # a method or setting that only the version has which measured it
         return label
     words = [words_of(variant)] if variant else []
     return ", ".join([title, *options.seeds_of(name), *words])
@@ -130,20 +128,16 @@ def method_rows(
     return tuple(rows)
 
 
-def by_group(labels: Sequence[str]) -> dict[str, tuple[str, ...]]:
+def by_group(labels: Sequence[str]) -> dict[str, list[str]]:
     """The labels under the headings of `GROUPS`, in its order; in a group they keep theirs.
 
     A label that names no method of the table comes last, under a heading of its own. Up to
     `FEW_METHODS` labels stand together under an empty heading.
     """
     if len(labels) <= FEW_METHODS:
-        return {"": tuple(labels)}
-    methods = {label: PRUNERS.get(split_label(label)[0].partition(":")[0]) for label in labels}
-    headings = {
-        label: GROUPS[method.group] if method else _OTHERS for label, method in methods.items()
-    }
-    groups = {
-        heading: tuple(label for label in labels if headings[label] == heading)
-        for heading in (*GROUPS.values(), _OTHERS)
-    }
+        return {"": list(labels)}
+    groups: dict[str, list[str]] = {heading: [] for heading in (*GROUPS.values(), _OTHERS)}
+    for label in labels:
+        method = PRUNERS.get(split_label(label)[0].partition(":")[0])
+        groups[GROUPS[method.group] if method else _OTHERS].append(label)
     return {heading: members for heading, members in groups.items() if members}

@@ -1,19 +1,21 @@
-"""What is measured of every question: methods, budgets and the options of each."""
+"""What is measured of every question: methods, budgets and the options of each; and what of it one
+model can run.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from spare_demo.comparison.request import QuestionOptions
 from spare_demo.evaluation.budgets import Budget, as_share, value
+from spare_demo.evaluation.results import Key
 from spare_demo.evaluation.sheets import Sheet
 from spare_demo.evaluation.variants import Variant
 from spare_demo.models import Model
 from spare_demo.pruners import Method
-from spare_demo.relevance import RelevanceOptions
 
 
 @dataclass(frozen=True)
@@ -54,18 +56,14 @@ class Experiment(QuestionOptions):
         least = value(self.least.get(label, 0))
         return tuple(budget for budget in self.budgets if value(budget) >= least)
 
-    def rows_of(self, sheet: Sheet) -> int:
-        """How many results a picture gives."""
+    def expected_rows(self, sheets: Sequence[Sheet]) -> dict[Key, int]:
+        """How many results each picture gives."""
         each = 1 + self.blank + sum(len(self.budgets_of(label)) for label in self.methods)
-        return each * len(sheet.questions)
+        return {(sheet.set, sheet.picture): each * len(sheet.questions) for sheet in sheets}
 
     def variant_of(self, label: str) -> Variant:
         """How a label is measured."""
         return self.variants.get(label, Variant(self.relevance, self.positions))
-
-    def relevance_of(self, label: str) -> RelevanceOptions:
-        """How a label reads relevance."""
-        return self.variant_of(label).relevance
 
     def record(self) -> dict[str, Any]:
         """Everything that results depend on, for the settings file."""
@@ -88,3 +86,71 @@ class Experiment(QuestionOptions):
 def _settings(method: Method) -> dict[str, Any]:
     fields: Any = method  # every method is a dataclass, which its base class cannot say
     return {"name": method.name, **dataclasses.asdict(fields)}
+
+
+class Fitted(NamedTuple):
+    """An experiment as one model can run it.
+
+    Attributes:
+        model: name, revision, number format and so on, as of `describe`.
+        notes: sentences about what is left out.
+    """
+
+    experiment: Experiment
+    model: dict[str, str]
+    notes: tuple[str, ...]
+
+
+def fit(model: Model, experiment: Experiment, leave_out: bool) -> Fitted:
+    """The experiment with the methods and budgets that this model can run.
+
+    leave_out: whether a method that it cannot run is left out with a note.
+
+    Raises ValueError: one that it cannot run, where none is left out; an aspect or positions it
+    does not know.
+    """
+    experiment = dataclasses.replace(
+        experiment,
+        aspect=model.aspect(experiment.aspect),
+        positions=model.position_option(experiment.positions),
+        variants={
+            label: dataclasses.replace(each, positions=model.position_option(each.positions))
+            for label, each in experiment.variants.items()
+        },
+    )
+    methods, notes = {}, []
+    for label, method in experiment.methods.items():
+        reason = model.reason_against(method, experiment.variant_of(label).relevance.guidance_text)
+        if method.inside and not reason:
+            alone = dataclasses.replace(experiment, methods={label: method}).within(model)
+            if not alone.budgets_of(label):
+                least = alone.least[label]
+                reason = f"its schedule needs a budget of at least {least} on this model"
+        if not reason:
+            methods[label] = method
+        elif leave_out:
+            notes.append(f"{method.title} is left out: {reason}.")
+        else:
+            raise ValueError(f"{method.title} cannot be measured: {reason}. Leave it out.")
+    possible = dataclasses.replace(experiment, methods=methods).within(model)
+    for label, least in possible.least.items():
+        met = [str(k) for k in possible.budgets_of(label)]
+        if len(met) < len(experiment.budgets):
+            title = methods[label].title
+            notes.append(
+                f"{title} is measured at {', '.join(met)}: below {least} it has no schedule."
+            )
+    return Fitted(possible, describe(model), tuple(notes))
+
+
+def describe(model: Model) -> dict[str, str]:
+    """All of a model that results depend on, for the settings file."""
+    dtypes = dict.fromkeys((model.dtype, model.hf.get_input_embeddings().weight.dtype))
+    return {
+        "name": model.name,
+        "title": model.title,
+        "revision": model.revision,
+        "dtype": ", weights ".join(str(each).removeprefix("torch.") for each in dtypes),
+        "device": model.device.type,
+        "system": model.system,
+    }

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from spare_demo.comparison.request import UNPRUNED
-from spare_demo.evaluation.budgets import Budget, value, words
+from spare_demo.evaluation.budgets import Budget, middle, value, words
 from spare_demo.evaluation.cells import FEW_METHODS, title_of
 from spare_demo.evaluation.statistics import Column, Estimate
 from spare_demo.evaluation.summary import Summary
@@ -35,13 +35,13 @@ class Figure:
     sentence: str
 
 
-def all_figures(summary: Summary, budget: Budget) -> list[Figure]:
+def all_figures(summary: Summary) -> list[Figure]:
     """Every figure that the results have something for."""
     if not summary.methods:
         return []
     figures = [accuracy(summary)]
     if summary.numbers:
-        figures.append(skills(summary, budget))
+        figures.append(skills(summary, middle(summary.budgets)))
     if any(method in summary.methods for method, _ in summary.error):
         figures.append(errors(summary))
     for name, title, labels in (

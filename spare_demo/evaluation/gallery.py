@@ -98,7 +98,8 @@ class Gallery:
         if not self.cases:
             return f"No surprising case among {tried}."
         found = counted(sum(self.found.values()), "surprising case")
-        return f"{found} among {tried}. The {len(self.cases)} shown are chosen, not typical."
+        shown = "The one shown is" if len(self.cases) == 1 else f"The {len(self.cases)} shown are"
+        return f"{found} among {tried}. {shown} chosen, not typical."
 
 
 def scene_sheets(which: str, seeds: Iterable[int]) -> Iterator[Sheet]:
@@ -162,15 +163,12 @@ def choose_shown(cases: Sequence[Case]) -> tuple[Case, ...]:
     """The first of each rule in turn, one per scene, up to `MOST_SHOWN`."""
     left = {rule: [case for case in cases if case.rule == rule] for rule in RULES}
     shown: list[Case] = []
-    while any(left.values()):
+    while len(shown) < MOST_SHOWN and any(left.values()):
         for rule in RULES:
             seen = {case.seed for case in shown}
             left[rule] = [case for case in left[rule] if case.seed not in seen]
-            if left[rule] and len(shown) < MOST_SHOWN:
-                shown.append(left[rule].pop(0))
-        if len(shown) == MOST_SHOWN:
-            break
-    return tuple(shown)
+            shown += left[rule][:1]
+    return tuple(shown[:MOST_SHOWN])
 
 
 def make_gallery(

@@ -18,7 +18,6 @@ from typing import Any
 from huggingface_hub import constants
 
 from spare_demo.evaluation.sheets import (
-    BadLine,
     Fields,
     Sheet,
     group_by_picture,
@@ -40,8 +39,8 @@ def read_dataset(
     source: str,
     config: str | None,
     fields: Fields,
-    most: int | None = None,
-    skip: Callable[[BadLine], None] | None = None,
+    most: int | None,
+    skip: Callable[[str], None],
 ) -> list[Sheet]:
     """The questions of a dataset's split, one to a row, by picture.
 
@@ -52,8 +51,8 @@ def read_dataset(
     most: how many rows are read; None: all.
     skip, and what is returned: as of `group_by_picture`.
 
-    Raises BadLine: a row that cannot be used. OSError: a picture cannot be kept. ValueError: no
-    such dataset, split or field; nothing usable in it; `datasets` is missing.
+    Raises OSError: a picture cannot be kept. ValueError: no such dataset, split or field; nothing
+    usable in it; `datasets` is missing.
     """
     name, _, split = source.removeprefix(PREFIX).rpartition(":")
     if not name or not split:

@@ -25,8 +25,7 @@ import ray
 from ray.data import ActorPoolStrategy, DataContext
 from ray.exceptions import RayError, RayTaskError
 
-from spare_demo.evaluation.experiment import Experiment
-from spare_demo.evaluation.fit import Fitted
+from spare_demo.evaluation.experiment import Experiment, Fitted
 from spare_demo.evaluation.results import Key
 from spare_demo.evaluation.run import PictureResults
 from spare_demo.evaluation.sheets import Sheet

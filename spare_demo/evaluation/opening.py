@@ -53,17 +53,6 @@ class Case:
     right: tuple[bool, ...]
     shares: tuple[float, ...]
 
-    @property
-    def differs(self) -> bool:
-        """Whether all tokens are right, and one method alone is."""
-        whole, first, second = self.right
-        return whole and first != second
-
-    @property
-    def disagreement(self) -> float:
-        """How far apart the probabilities are, 0 to 1."""
-        return abs(self.shares[0] - self.shares[1])
-
 
 def choose_opening(cases: Iterable[Case]) -> Case:
     """The case that `RULE` says.
@@ -71,13 +60,13 @@ def choose_opening(cases: Iterable[Case]) -> Case:
     Raises ValueError, with a sentence to show, where no case fits it.
     """
     cases = list(cases)
-    fitting = [case for case in cases if case.differs]
+    fitting = [case for case in cases if case.right[0] and case.right[1] != case.right[2]]
     if not fitting:
         raise ValueError(
             f"Of {len(cases)} cases tried, none has all tokens right, one method right and one "
             "wrong. Add an example or a budget."
         )
-    return min(fitting, key=lambda case: (-case.disagreement, case.budget))
+    return min(fitting, key=lambda case: (-abs(case.shares[0] - case.shares[1]), case.budget))
 
 
 def try_examples(model: Model) -> Iterator[Case]:

@@ -45,13 +45,12 @@ class PicturePicks:
         nested = {label: method for label, method in new.items() if method.nested}
         most = max((size(budget, view.tokens.n) for budget in self.experiment.budgets), default=0)
         longest, _ = select_each(nested, view.tokens, most)
-        picks = {label: self._picks(label, view, longest.get(label)) for label in new}
-        self.known |= {
-            label: picks[label]
-            for label, method in new.items()
-            if not (method.inside or method.needs_text)
-        }
-        return self.known | picks
+        picks = dict(self.known)
+        for label, method in new.items():
+            picks[label] = self._picks(label, view, longest.get(label))
+            if not (method.inside or method.needs_text):
+                self.known[label] = picks[label]
+        return picks
 
     def _picks(self, label: str, view: View, longest: Selection | None) -> list[Pick]:
         """longest: what a nested method keeps at the largest budget."""

@@ -45,7 +45,7 @@ def _tables(summaries: Mapping[str, Summary]) -> str:
     parts = ["# Results"]
     for name, summary in summaries.items():
         parts.append(f"## {name}")
-        parts += [t.markdown() for t in tables.all_tables(summary, middle(summary.budgets))]
+        parts += [t.markdown() for t in tables.all_tables(summary)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -53,7 +53,7 @@ def _page(summaries: Mapping[str, Summary]) -> str:
     """All figures in one HTML file that needs nothing else."""
     parts = ["<!doctype html><meta charset='utf-8'><title>Results</title>"]
     for name, summary in summaries.items():
-        for figure in figures.all_figures(summary, middle(summary.budgets)):
+        for figure in figures.all_figures(summary):
             parts.append(f"<h2>{name}: {figure.chart.title}</h2>")
             parts.append(
                 plotly_figure(figure.chart).to_html(
@@ -92,25 +92,24 @@ def write_report(
     if built_in:
         parts.append(built_in.about)
     for name, summary in summaries.items():
-        budget = middle(summary.budgets)
         parts.append(f"## {SET_WORDS.get(name, 'own data').capitalize()}")
-        parts.append("\n".join(f"- {sentence}" for sentence in findings(summary, budget)))
+        parts.append("\n".join(f"- {sentence}" for sentence in findings(summary)))
         # Which claims of the paper hold here, and why others may not.
         if verdicts := claims.verdicts(summary):
             parts += ["### Beside the paper", "\n".join(f"- {verdict}" for verdict in verdicts)]
             if built_in:
                 reasons = " ".join(claims.reasons(summary, built_in))
                 parts.append(f"Why it may differ. {reasons}")
-        for figure in figures.all_figures(summary, budget):
+        for figure in figures.all_figures(summary):
             target = pictures / f"{file.stem.lower()}-{name}-{figure.name}.svg"
             target.write_text(svg(figure.chart), encoding="utf-8")
             address = Path(os.path.relpath(target.resolve(), file.parent.resolve())).as_posix()
             parts.append(f"![{figure.sentence}]({address})")
-        parts += [table.markdown() for table in tables.all_tables(summary, budget)]
+        parts += [table.markdown() for table in tables.all_tables(summary)]
     file.write_text("\n\n".join(part for part in parts if part) + "\n", encoding="utf-8")
 
 
-def findings(summary: Summary, budget: Budget) -> list[str]:
+def findings(summary: Summary) -> list[str]:
     """The results in sentences, whichever method wins."""
     full = summary.accuracy[UNPRUNED, summary.tokens]
     sentences = [f"With all {summary.whole} {share(full)} of the answers are right."]
@@ -125,7 +124,7 @@ def findings(summary: Summary, budget: Budget) -> list[str]:
             lost = 100 * (full.value - summary.accuracy["random", k].value)
             sentences.append(f"{words(k)} at random lose {lost:.1f} points against all of them.")
     sentences.append(_spare_and_cdpruner(summary))
-    sentences += _text_guidance(summary, budget)
+    sentences += _text_guidance(summary, middle(summary.budgets))
     sentences += [_where(summary, layer, values) for layer, values in summary.places.items()]
     return [sentence for sentence in sentences if sentence]
 

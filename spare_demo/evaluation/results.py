@@ -98,7 +98,7 @@ _READ: dict[str, Callable[[str], Any]] = {
 }
 
 
-class Results:
+class Results(contextlib.AbstractContextManager["Results"]):
     """What a folder holds, and the way to add to it. Use as a context: it keeps others out."""
 
     def __init__(self, folder: Path, settings: Mapping[str, Any], expected: Mapping[Key, int]):
@@ -125,9 +125,6 @@ class Results:
         except BaseException:
             self._locked.close()
             raise
-
-    def __enter__(self) -> Results:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self._locked.close()
@@ -233,15 +230,15 @@ def _read_settings(file: Path) -> dict[str, Any]:
     return settings
 
 
-def csv_text(records: Iterable[Row] | Iterable[Place], kind: type[Row] | type[Place] = Row) -> str:
-    """The records as a whole CSV file."""
-    return ",".join(field.name for field in fields(kind)) + "\r\n" + _lines(records)
-
-
-def _lines(records: Iterable[Row] | Iterable[Place]) -> str:
+def csv_text(
+    records: Iterable[Row] | Iterable[Place], kind: type[Row] | type[Place] = Row, head: bool = True
+) -> str:
+    """The records as CSV; head: with the line that names the columns, as a whole file has it."""
     text = io.StringIO(newline="")
     # The line end of RFC 4180; with another, answers that hold a \\r would not be quoted.
     writer = csv.writer(text, lineterminator="\r\n")
+    if head:
+        writer.writerow(field.name for field in fields(kind))
     for record in records:
         writer.writerow(_cell(value) for value in astuple(record))
     return text.getvalue()
@@ -293,7 +290,7 @@ def _append(file: Path, kind: type[Row] | type[Place], records: Sequence[Any]) -
     if not records:
         return
     with open(file, "a", encoding="utf-8", newline="") as stream:
-        stream.write(_lines(records) if stream.tell() else csv_text(records, kind))
+        stream.write(csv_text(records, kind, head=not stream.tell()))
         stream.flush()
         os.fsync(stream.fileno())
 

@@ -40,11 +40,6 @@ class PictureResults(NamedTuple):
     places: list[Place]
 
 
-def expected_rows(sheets: Sequence[Sheet], experiment: Experiment) -> dict[Key, int]:
-    """How many rows each picture gives."""
-    return {(sheet.set, sheet.picture): experiment.rows_of(sheet) for sheet in sheets}
-
-
 def run(
     model: Model,
     sheets: Sequence[Sheet],
@@ -69,7 +64,7 @@ def run(
         try:
             results = _measure(model, sheet, sheet.open(), experiment, skip)
         except PictureError as error:
-            sentence = f"The picture {_where(sheet)} cannot be used. {error}"
+            sentence = f"The picture {sheet.where or sheet.picture} cannot be used. {error}"
             if skip is None:
                 raise PictureError(sentence) from None
             skip(sentence)
@@ -88,10 +83,6 @@ class _Trial(NamedTuple):
     error: float
 
 
-def _where(sheet: Sheet) -> str:
-    return sheet.where or sheet.picture
-
-
 def _measure(
     model: Model,
     sheet: Sheet,
@@ -102,24 +93,25 @@ def _measure(
     picture = model.look(photo, experiment.aspect)
     blank = model.look(_blank(model, photo.size), experiment.aspect) if experiment.blank else None
     methods = draw_anew(experiment.methods, sheet.set, sheet.picture)
+    relevance_of = {label: experiment.variant_of(label).relevance for label in methods}
     picks = PicturePicks(picture.features, methods, experiment)
     trials: list[_Trial] = []
     places: list[Place] = []
     for number, asked in enumerate(sheet.questions):
-        options = dict.fromkeys([experiment.relevance, *map(experiment.relevance_of, methods)])
+        options = dict.fromkeys([experiment.relevance, *relevance_of.values()])
         try:
             views = {each: _ask(model, picture, asked, experiment, each) for each in options}
         except LongQuestion as reason:
             question = f"question {brief(asked.text)}: {reason}"
             if skip is None:
                 raise PictureError(f"Its {question}") from None
-            skip(f"The picture {_where(sheet)}, {question}")
+            skip(f"The picture {sheet.where or sheet.picture}, {question}")
             continue
         view = views[experiment.relevance][0]
         trials.append(_Trial(number, UNPRUNED, view.tokens.n, view, None, 0.0))
         kept: dict[str, list[Pick]] = {}
         for relevance, (_, own) in views.items():
-            alike = [label for label in methods if experiment.relevance_of(label) == relevance]
+            alike = [label for label in methods if relevance_of[label] == relevance]
             kept |= picks.of(alike, own)
         for label in methods:
             for budget, selection, error in kept[label]:

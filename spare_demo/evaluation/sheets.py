@@ -81,13 +81,6 @@ class Fields:
     category: str = "category"
 
 
-USUAL_FIELDS = Fields()
-
-
-class BadLine(ValueError):
-    """A line or row that cannot be used; the message has its number and says what is wrong."""
-
-
 def draw_sheets(which: str, questions: int) -> Iterator[Sheet]:
     """The first questions of a set of scenes that no training draws from; always the same ones.
 
@@ -109,11 +102,7 @@ def drawn_sheet(which: str, sample: Sample) -> Sheet:
 
 
 def read_lines(
-    file: Path,
-    images: Path,
-    skip: Callable[[BadLine], None] | None = None,
-    fields: Fields = USUAL_FIELDS,
-    most: int | None = None,
+    file: Path, images: Path, fields: Fields, most: int | None, skip: Callable[[str], None]
 ) -> list[Sheet]:
     """A file of JSON lines `{image, question, answer, choices, category}`, one question each.
 
@@ -122,8 +111,7 @@ def read_lines(
     fields: what the fields are called. most: how many lines are read; None: all.
     skip, and what is returned: as of `group_by_picture`.
 
-    Raises BadLine: a line that is malformed, or whose picture is missing. OSError: the file cannot
-    be read. ValueError: nothing usable is in it.
+    Raises OSError: the file cannot be read. ValueError: nothing usable is in it.
     """
     lines = enumerate(file.read_bytes().split(b"\n"), start=1)
     named = (
@@ -138,14 +126,13 @@ def read_lines(
 
 
 def group_by_picture(
-    entries: Iterable[tuple[str, Callable[[], Sheet]]],
-    skip: Callable[[BadLine], None] | None = None,
+    entries: Iterable[tuple[str, Callable[[], Sheet]]], skip: Callable[[str], None]
 ) -> list[Sheet]:
     """A sheet for each picture, in the order in which they first come, with all of its questions.
 
     entries: of each, how to name it to a person ("line 2 of own.jsonl") and how to read its one
         question, which raises ValueError, without a full stop, where it cannot be used.
-    skip: called with every bad one, which is then left out. None: the first one is raised.
+    skip: called with a sentence for every bad one, with its name and what is wrong; it is left out.
     """
     pictures: dict[str, Sheet] = {}
     questions: dict[str, list[SheetQuestion]] = {}
@@ -153,10 +140,7 @@ def group_by_picture(
         try:
             sheet = read()
         except ValueError as error:
-            bad = BadLine(f"{name[0].upper()}{name[1:]}: {error}.")
-            if skip is None:
-                raise bad from None
-            skip(bad)
+            skip(f"{name[0].upper()}{name[1:]}: {error}.")
             continue
         pictures.setdefault(sheet.picture, replace(sheet, where=f"{sheet.picture} ({name})"))
         questions.setdefault(sheet.picture, []).extend(sheet.questions)

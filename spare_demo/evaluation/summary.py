@@ -197,9 +197,7 @@ def _summary(
             n: shares_where(len(own) == n for own in skills.values())
             for n in sorted({len(own) for own in skills.values() if own})
         },
-        combinations={
-            c: table.shares(np.where(of_row == category[c], right, np.nan)) for c in combinations
-        },
+        combinations={c: shares_where(own == c for own in skills) for c in combinations},
         places=_places(places, draws),
     )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from spare_demo.comparison.request import UNPRUNED
-from spare_demo.evaluation.budgets import Budget, nearest, value, words
+from spare_demo.evaluation.budgets import Budget, middle, nearest, value, words
 from spare_demo.evaluation.cells import (
     SHARES_NOTE,
     TOO_FEW,
@@ -44,15 +44,12 @@ _WITHOUT_TEXT = ("spare-reconstruction", "cdpruner-diversity", "dart-diversity")
 _SQUASHES = {"minmax": "min-max", "softplus": "z-score and softplus"}
 
 
-def all_tables(summary: Summary, budget: Budget) -> list[Table]:
-    """Every table that the results have something for.
-
-    budget: of the tables of one budget, beside that of the paper's.
-    """
+def all_tables(summary: Summary) -> list[Table]:
+    """Every table that the results have something for."""
     tables: list[Table | None] = [nothing_pruned(summary)]
     if summary.methods:
         paper = nearest(summary.budgets, PAPER_BUDGET)
-        at = sorted({paper, budget}, key=value)
+        at = sorted({paper, middle(summary.budgets)}, key=value)
         tables += [
             accuracy(summary),
             differences(summary),
@@ -186,8 +183,12 @@ def aggregations(summary: Summary, budget: Budget) -> list[Table]:
     question's text, the run's own and word by word, of which all four were measured."""
     tables = []
     for reading in ("", "tokens"):
+        mark = f"{MARK}{reading}" if reading else ""
         labels = {
-            aggregation: [_label(aggregation, squash, reading) for squash in _SQUASHES]
+            aggregation: [
+                write_method("spare", dict(aggregation=aggregation, squash=squash), PRUNERS) + mark
+                for squash in _SQUASHES
+            ]
             for aggregation in ("mean", "max")
         }
         if all((m, budget) in summary.accuracy for row in labels.values() for m in row):
@@ -203,11 +204,6 @@ def aggregations(summary: Summary, budget: Budget) -> list[Table]:
             )
             tables.append(Table(title, ("aggregation", *_SQUASHES.values()), rows, note))
     return tables
-
-
-def _label(aggregation: str, squash: str, reading: str) -> str:
-    name = write_method("spare", {"aggregation": aggregation, "squash": squash}, PRUNERS)
-    return f"{name}{MARK}{reading}" if reading else name
 
 
 def errors(summary: Summary) -> Table:

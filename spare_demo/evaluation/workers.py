@@ -13,13 +13,13 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from spare_demo.evaluation.experiment import Experiment
-from spare_demo.evaluation.fit import Fitted, describe, fit
+from spare_demo.evaluation.experiment import Experiment, Fitted, describe, fit
 from spare_demo.evaluation.results import Place, Row
 from spare_demo.evaluation.run import PictureResults, run
 from spare_demo.evaluation.sheets import Sheet
 from spare_demo.images.load import PictureError
 from spare_demo.models import Model
+from spare_demo.render.base import counted
 
 Load = Callable[..., Model]
 """Loads the model; `report` is called with sentences about what was loaded."""
@@ -116,9 +116,8 @@ def unpack(
         if outcome.rows:
             yield PictureResults(sheet, outcome.rows, outcome.places)
     if awaited:
-        raise ValueError(
-            f"{len(awaited)} pictures came back from no worker. The same command measures them."
-        )
+        missing = counted(len(awaited), "picture")
+        raise ValueError(f"{missing} came back from no worker. The same command measures the rest.")
 
 
 def share_of_each(workers: int, device: str, gpus: int, machines: Sequence[int]) -> dict[str, int]:

@@ -6,6 +6,7 @@ Run as a program, this one decodes one picture: its file comes in, RGB pixels or
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import subprocess
 import sys
@@ -64,7 +65,7 @@ def main() -> None:
     from spare_demo.images.load import PictureError, decode_file
 
     try:
-        picture = decode_file(sys.stdin.buffer.read(), int(sys.argv[1]))
+        picture = decode_file(io.BytesIO(sys.stdin.buffer.read()), int(sys.argv[1]))
     except PictureError as refusal:
         sys.stdout.buffer.write(b"\n" + str(refusal).encode())
     else:

@@ -116,8 +116,9 @@ class Grid:
     @property
     def canvas(self) -> Box:
         """The smallest rectangle that holds photo and tokens, in photo pixels."""
-        width, height = self.photo_size
-        return _around([self.extent, (0.0, 0.0, float(width), float(height))])
+        x0, y0, x1, y1 = self.extent
+        width, height = map(float, self.photo_size)
+        return min(x0, 0.0), min(y0, 0.0), max(x1, width), max(y1, height)
 
 
 @dataclass(frozen=True)
@@ -187,16 +188,9 @@ class MultiGrid:
         return self.inside == 0
 
     @property
-    def extent(self) -> Box:
-        return _around([part.extent for part in self.parts])
-
-    @property
     def seen(self) -> Box:
-        return _around([part.seen for part in self.parts])
-
-    @property
-    def canvas(self) -> Box:
-        return _around([part.canvas for part in self.parts])
+        x0, y0, x1, y1 = zip(*(part.seen for part in self.parts), strict=True)
+        return min(x0), min(y0), max(x1), max(y1)
 
 
 def tile_grids(
@@ -243,9 +237,3 @@ def tile_grids(
             tile = 1 + row // side * (cols // side) + col // side
             place.append(tile * base.n + row % side * side + col % side)
     return MultiGrid((base, fine), tuple(place))
-
-
-def _around(boxes: list[Box]) -> Box:
-    """The smallest rectangle that holds them all."""
-    x0, y0, x1, y1 = zip(*boxes, strict=True)
-    return min(x0), min(y0), max(x1), max(y1)

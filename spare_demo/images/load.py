@@ -132,12 +132,7 @@ def _open_stream(stream: IO[bytes], max_pixels: int) -> Image.Image:
         raise PictureError(_OVERLOADED)
     if head.startswith(_COSTLY) or head[4:8] == _AVIF:
         return _decode_apart(stream.read(), max_pixels)
-    return _decode_stream(stream, head, max_pixels)
-
-
-def decode_file(data: bytes, max_pixels: int) -> Image.Image:
-    """The picture of a file's bytes, decoded in this process; else as `open_picture`."""
-    return _decode_stream(io.BytesIO(data), data[:16], max_pixels)
+    return decode_file(stream, max_pixels)
 
 
 def _decode_apart(data: bytes, max_pixels: int) -> Image.Image:
@@ -151,10 +146,12 @@ def _decode_apart(data: bytes, max_pixels: int) -> Image.Image:
     return Image.frombytes("RGB", (width, height), rest)
 
 
-def _decode_stream(stream: IO[bytes], head: bytes, max_pixels: int) -> Image.Image:
+def decode_file(stream: IO[bytes], max_pixels: int) -> Image.Image:
+    """The picture of a file, decoded in this process; else as `open_picture`."""
     Image.init()
     known = [name for name in _FORMATS if name in Image.OPEN]  # AVIF came with Pillow 11.3
-    refusal = _DAMAGED if head.startswith(_SIGNATURES) else _NOT_A_PICTURE
+    refusal = _DAMAGED if stream.read(8).startswith(_SIGNATURES) else _NOT_A_PICTURE
+    stream.seek(0)
     with _refusing(refusal, max_pixels), Image.open(stream, formats=known) as image:
         return _decode(image, max_pixels)
 

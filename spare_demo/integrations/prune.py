@@ -135,23 +135,21 @@ def prune(
     ]
     # Without any question no text side was read, which is no lack of the model's.
     reason = encoder.reason_against(pruner, guidance_text) if any(questions) else None
-    for ran in sorted({ran for *_, ran in pruned} - {pruner.name}):
+    embeds, places, selections, methods = map(list, zip(*pruned, strict=True))
+    for ran in sorted({*methods} - {pruner.name}):
         lack = reason or "it needs a question"
         _log.warning("%s ran in the place of %s: %s.", ran, pruner.name, lack)
-    embeds = [each for each, *_ in pruned]
     tensors: dict[str, Any] = {
         "inputs_embeds": _stack(embeds),
         "attention_mask": _stack(
             [torch.ones(len(each), dtype=torch.long, device=each.device) for each in embeds]
         ),
     }
-    places = [own for _, own, *_ in pruned if own is not None]
-    if places:  # of one family, so of all prompts or of none
+    if places[0] is not None:  # of one family, so of all prompts or of none
         axes = _stack([own.T for own in places]).permute(2, 0, 1).contiguous()  # (axes, b, L)
         axes = axes.to(embeds[0].device)
         tensors["position_ids"] = axes if len(axes) > 1 else axes[0]
     tensors |= prompt_penalty(model, prompts)
-    selections, methods = [kept for _, _, kept, _ in pruned], [ran for *_, ran in pruned]
     return PrunedInputs(tensors, selections, methods, guidance_text)
 
 
@@ -300,7 +298,7 @@ def _method(method: str | Method | Selection, seed: int) -> Method:
 
 def _questions(question: str | Sequence[str] | None, count: int) -> list[str]:
     if question is None or isinstance(question, str):
-        return [check_characters("question", (question or "").strip())] * count
+        question = [question or ""] * count
     if not isinstance(question, Sequence) or not all(isinstance(each, str) for each in question):
         raise ValueError(
             "The question must be text, or a list of one text for each prompt. Pass None for none."

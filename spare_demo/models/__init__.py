@@ -7,7 +7,6 @@ from spare_demo.models.base import View as View
 from spare_demo.models.families import supported_classes as supported_classes
 from spare_demo.models.families.llava import LlavaModel as LlavaModel
 from spare_demo.models.loading.catalogue import CATALOGUE as CATALOGUE
-from spare_demo.models.loading.catalogue import catalogue as catalogue
 from spare_demo.models.loading.checkpoint import bits_of as bits_of
 from spare_demo.models.loading.load import load_model as load_model
 from spare_demo.models.loading.text_tower import TextTower as TextTower

@@ -45,7 +45,7 @@ class Model(Resident):
         notes: sentences about how it was chosen or what it lacks.
         text_tower: None where no CLIP text side is known; then there is no relevance.
         has_language_model: whether it can answer; without, all else works.
-        system: the system sentence of its prompts, one of `prompt.SYSTEMS`.
+        system: the system sentence of its prompts, as of `build_prompt`.
         warm_up_seconds: about those of a short answer with all visual tokens; 0 before `warm_up`.
     """
 

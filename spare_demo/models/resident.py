@@ -133,7 +133,7 @@ class Resident(Answering):
         They are compared with the usual prefills first, at three lengths.
 
         Args:
-            when: one of `CAPTURES`. "auto" captures on one CUDA GPU with weights that are not
+            when: of `settings.CAPTURES`. "auto" captures on one CUDA GPU with weights that are not
                 quantised; where it does not on CUDA, one of `notes` says why.
 
         Raises:

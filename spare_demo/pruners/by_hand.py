@@ -24,11 +24,8 @@ class SetByHand(Pruner):
         """Raise ValueError for an index that is none of these tokens."""
         self.picks.check(tokens.n)
 
-    def select(self, tokens: VisualTokens, budget: int) -> Selection:
-        return self._select(tokens, budget)
-
     def _select(self, tokens: VisualTokens, k: int) -> Selection:
-        return self.picks.check(tokens.n)
+        return self.picks
 
 
 @dataclass(frozen=True, eq=False)

@@ -116,7 +116,10 @@ def greedy(features: Tensor, merit: Tensor, k: int) -> Picks:
         *parts, complete = _replay(features, merit, k=k)
         picks = Picks(*parts) if bool(complete) else None
     if picks is None:
-        picks = _all_rounds(features, merit, k)
+        rows, merit, scale, run = _first_round(features, merit, k)
+        for i, v in (run.num_valid_steps < k).nonzero().tolist():
+            _finish(rows[v], merit[i, v], run, i, v)
+        picks = _picks(run, scale)
     return Picks(*(part.reshape(shape) for part in picks))
 
 
@@ -127,13 +130,6 @@ def _one_round(features: Tensor, merit: Tensor, k: int) -> tuple[Tensor, ...]:
 
 
 _replay = Replay(_one_round)
-
-
-def _all_rounds(features: Tensor, merit: Tensor, k: int) -> Picks:
-    rows, merit, scale, run = _first_round(features, merit, k)
-    for i, v in (run.num_valid_steps < k).nonzero().tolist():
-        _finish(rows[v], merit[i, v], run, i, v)
-    return _picks(run, scale)
 
 
 def _first_round(features: Tensor, merit: Tensor, k: int) -> tuple[Tensor, Tensor, Tensor, Run]:
@@ -212,7 +208,5 @@ def _finish(rows: Tensor, merit: Tensor, run: Run, i: int, v: int) -> None:
 
 def _project_out(rows: Tensor, picked: Tensor) -> Tensor:
     """(n, d) rows without their part in the span of the picked ones."""
-    if len(picked) == 0:
-        return rows
     basis = torch.linalg.qr(rows[picked].mT).Q  # (d, s)
     return rows - (rows @ basis) @ basis.mT

@@ -18,6 +18,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from spare_demo.relevance import raw_cosine
+
 ROUNDING = 1e-12
 """Distances and values this close differ by rounding alone: equal tokens lie at distance 0, and of
 equal values the lower index is picked."""
@@ -31,10 +33,7 @@ _BATCH = 16
 
 def cosine_distances(x: Tensor) -> Tensor:
     """(n, d) -> (n, n) float64 1 - cosine, 0 to 2; a zero row is at 1 to all others."""
-    rows = x.detach().double()
-    norm = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
-    rows = rows / norm.masked_fill(norm == 0, 1.0)
-    return _zero_rounding(1 - rows @ rows.mT)
+    return _zero_rounding(1 - raw_cosine(x, x))
 
 
 def euclidean_distances(x: Tensor) -> Tensor:

@@ -48,7 +48,7 @@ class CurveChart:
     """A line per method, the band of random picks, and the budget set now as an upright line.
 
     Attributes:
-        budgets: (m,) ascending numbers of tokens kept, >= 1, on a logarithmic axis.
+        budgets: (m,) ascending numbers of tokens kept, >= 1, on a logarithmic axis; at least one.
         series: method label -> (m,) values >= 0; the first is drawn blue, the second vermilion.
             Where one is None there is a gap.
         random: (m,) mean, lowest and highest of random picks.
@@ -56,9 +56,6 @@ class CurveChart:
         y_title, file_title: what the values are, beside the words of the page and in a file.
         sentence: the numbers at the budget.
         bound: (m,) least possible values, dashed; None for none.
-
-    Raises:
-        ValueError: no budgets, or a curve of another length.
     """
 
     budgets: Sequence[int]
@@ -69,11 +66,6 @@ class CurveChart:
     file_title: str
     sentence: str = ""
     bound: Sequence[float] | None = None
-
-    def __post_init__(self) -> None:
-        for name, curve in (*self._curves.items(), *(("random", part) for part in self.random)):
-            if not len(self.budgets) or len(curve) != len(self.budgets):
-                raise ValueError(f"{name}: {len(curve)} values for {len(self.budgets)} budgets.")
 
     @property
     def _curves(self) -> dict[str, Curve]:
@@ -87,7 +79,7 @@ class CurveChart:
         mean, low, high = self.random
         band = go.Scatter(
             x=[*self.budgets, *self.budgets[::-1]],
-            y=[*_plain(high), *_plain(low)[::-1]],
+            y=[*high, *low[::-1]],
             fill="toself",
             fillcolor=_RANDOM_FILL,
             line={"width": 0},
@@ -139,7 +131,7 @@ class CurveChart:
     ) -> go.Scatter:
         return go.Scatter(
             x=list(self.budgets),
-            y=_plain(values),
+            y=list(values),
             name=name,
             mode="lines",
             line={"color": colour, "width": width, "dash": dash},
@@ -203,36 +195,37 @@ def error_chart(
     random: Band,
     bound: Sequence[float],
     budget: int,
+    note: str = "",
 ) -> CurveChart:
     """Relative error of rebuilding all tokens from the k kept ones, against k.
 
-    bound: (m,) error of the best k directions, which no choice of k tokens can beat. The other
-    arguments, and what it raises, as of `CurveChart`.
+    bound: (m,) error of the best k directions, which no choice of k tokens can beat. note: what its
+    sentence ends with. The other arguments as of `CurveChart`.
     """
     title = "relative error"
     chart = CurveChart(budgets, series, random, budget, title, title, bound=bound)
     numbers, at = _at_budget(chart)
     sentence = (
         f"Relative error of rebuilding all tokens from {numbers}. No choice can be below "
-        f"{number(float(bound[at]))}, the SVD bound.{_worse_than_random(chart, at)}"
+        f"{number(bound[at])}, the SVD bound.{_worse_than_random(chart, at)} {note}"
     )
-    return replace(chart, sentence=sentence)
+    return replace(chart, sentence=sentence.strip())
 
 
 def kl_chart(
-    budgets: Sequence[int], series: Mapping[str, Curve], random: Band, budget: int
+    budgets: Sequence[int], series: Mapping[str, Curve], random: Band, budget: int, note: str = ""
 ) -> CurveChart:
     """How far the first word's distribution moved from the unpruned model's, against k.
 
-    Arguments and what it raises as of `CurveChart`; the values are KL(unpruned || pruned) in nats.
+    Arguments as of `error_chart`; the values are KL(unpruned || pruned) in nats.
     """
     titles = ("KL (nats)", "KL to the unpruned model (nats)")
     chart = CurveChart(budgets, series, random, budget, *titles)
     sentence = (
         "KL of the first word to the unpruned model, in nats, with "
-        f"{_at_budget(chart)[0]}. 0 means that nothing changed."
+        f"{_at_budget(chart)[0]}. 0 means that nothing changed. {note}"
     )
-    return replace(chart, sentence=sentence)
+    return replace(chart, sentence=sentence.strip())
 
 
 def nearest_place(budgets: Sequence[int], budget: int) -> int:
@@ -244,29 +237,25 @@ def _at_budget(chart: CurveChart) -> tuple[str, int]:
     """How many tokens are kept at the budget and the numbers there, in words; and its place."""
     at = nearest_place(chart.budgets, chart.budget)
     methods = "".join(
-        f"{label} {number(float(value))}, "
+        f"{label} {number(value)}, "
         for label, curve in chart.series.items()
         if (value := curve[at]) is not None
     )
-    mean, low, high = (number(float(curve[at])) for curve in chart.random)
-    tokens = tokens_word(int(chart.budgets[at]))
+    mean, low, high = (number(curve[at]) for curve in chart.random)
+    tokens = tokens_word(chart.budgets[at])
     return f"{tokens}: {methods}random picks {mean} on average ({low} to {high})", at
 
 
 def _worse_than_random(chart: CurveChart, at: int) -> str:
     """A sentence that names the methods whose error is above the mean of random picks, or ""."""
-    mean, budget = float(chart.random[0][at]), chart.budgets[at]
+    mean, budget = chart.random[0][at], chart.budgets[at]
     worse = [
         label
         for label, curve in chart.series.items()
-        if (error := curve[at]) is not None and float(error) - mean > _EQUAL
+        if (error := curve[at]) is not None and error - mean > _EQUAL
     ]
     if not worse:
         return ""
     names = "both" if len(worse) == len(chart.series) == 2 else " and ".join(worse)
     where = "At this budget" if budget == chart.budget else f"With {budget} tokens"
     return f" {where} {names} {'do' if len(worse) > 1 else 'does'} worse than random picks."
-
-
-def _plain(values: Curve) -> list[float | None]:
-    return [None if value is None else float(value) for value in values]

@@ -65,7 +65,7 @@ def hatch_entry(canvas: Canvas, text: str, colour: Colour, fill: Colour = PHOTO)
     return outline_entry(canvas, text, colour, fill)._replace(hatch=colour)
 
 
-def ground_entries(canvas: Canvas) -> list[Entry]:
+def _ground_entries(canvas: Canvas) -> list[Entry]:
     """What lies around the tokens' part of the photo, where there is any: padding, margins."""
     entries = []
     if bool(canvas.grid.padding.any()):
@@ -89,12 +89,15 @@ def on_canvas(
 
 
 def legend(canvas: Canvas, entries: list[Entry], note: str = "") -> tuple[list[Item], int]:
-    """A strip (`strip_width`): entries side by side, wrapped, then a fainter note."""
+    """A strip (`strip_width`): entries side by side, wrapped, then a fainter note.
+
+    After the entries comes what lies around the tokens' part of the photo.
+    """
     width, size, side = strip_width(canvas), text_size(canvas), swatch_size(canvas)
     gap, pad, line = round(size * 1.2), round(size * 0.6), round(size * 1.7)
     items: list[Item] = []
     x, row, top = float(pad), 0, canvas.size[1]
-    for entry in entries:
+    for entry in [*entries, *_ground_entries(canvas)]:
         room = width - 2 * pad - side - size * 0.45
         words = shorten(entry.text, room, size)
         wide = side + size * 0.45 + font(size).getlength(drawable(words))

@@ -66,7 +66,7 @@ def heatmap(
     ]
 
     write = partial(number, signed=low < 0, scale=max(abs(low), abs(high)))
-    end = _count if whole else write
+    end = "{:.0f}".format if whole else write
     words = {"least": end(least), "most": end(most), "mean": write(mean)}
     sentence = say("map", label=label, meaning=meaning, **words)
     if value_range is not None:
@@ -220,10 +220,6 @@ def _as_numbers(values: Values) -> NDArray[np.float64]:
     """The values as an array, a tensor's from whatever device."""
     plain = values.detach().cpu().double() if isinstance(values, torch.Tensor) else values
     return np.asarray(plain, np.float64)
-
-
-def _count(value: float) -> str:
-    return f"{value:.0f}"
 
 
 def _strip(

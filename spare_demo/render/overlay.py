@@ -21,7 +21,6 @@ from spare_demo.render.legend import (
     MIXED,
     PHOTO,
     Entry,
-    ground_entries,
     hatch_entry,
     legend,
     on_canvas,
@@ -56,7 +55,6 @@ def kept_overlay(canvas: Canvas, kept: Tokens, colour: Colour, label: str) -> Di
     entries = [
         outline_entry(canvas, f"{label} kept {count}", colour),
         Entry(f"dropped {n - count}"),
-        *ground_entries(canvas),
     ]
     sentence = say("kept", label=label, count=count, tokens=tokens_word(n))
     note = f"{count / n:.1%} of the tokens"
@@ -96,7 +94,6 @@ def merged_overlay(
         hatch_entry(canvas, f"others mixed in {grown}", colour),
         Entry(f"only mixed in {mixed}", MIXED),
         Entry(f"no part {unused}"),
-        *ground_entries(canvas),
     ]
     note = f"{label}: {rows} merged tokens of {n}"
     if without:
@@ -141,7 +138,7 @@ def layer_overlay(
             sentence += say("layer grown", rows=rows, others=others)
         else:
             sentence += say("layer merged", rows=into, others=others)
-    entries += [Entry(f"dropped {n - count - others}"), *ground_entries(canvas)]
+    entries.append(Entry(f"dropped {n - count - others}"))
     note = f"layer {layer + 1} of {depth}: {len(layer_set)} of {n} rows"
     items: list[Item] = [
         Photo(0, 0, canvas.keep(flags)),
@@ -188,14 +185,12 @@ def difference(
         outline_entry(canvas, f"only {label_a} {only_a}", colour_a),
         hatch_entry(canvas, f"only {label_b} {only_b}", colour_b),
         Entry(f"neither {n - both - only_a - only_b}"),
-        *ground_entries(canvas),
     ]
     padding = canvas.grid.padding.numpy()
     names = {"a": label_a, "b": label_b}
-    sentence = say("both", **names, count=int(a.sum()), tokens=tokens_word(n), both=both)
-    if a.sum() != b.sum():
-        sentence += say("other count", count=int(b.sum()))
-    sentence += "."
+    counts = {"tokens": tokens_word(int(a.sum())), "count": int(b.sum()), "both": both}
+    template = "both" if a.sum() == b.sum() else "both of two counts"
+    sentence = say(template, **names, **counts)
     if padding.any():
         count_a, count_b = int((a & padding).sum()), int((b & padding).sum())
         sentence += say("both in padding", **names, count_a=count_a, count_b=count_b)

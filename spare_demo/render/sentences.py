@@ -9,8 +9,8 @@ from __future__ import annotations
 TEMPLATES = {
     "kept": "{label} kept {count} of {tokens}",
     "in padding": "; {count} of them {lie} in padding",
-    "both": "{a} kept {count} of {tokens}; {both} of them {b} kept too",
-    "other count": " (of its {count})",
+    "both": "{a} and {b} keep {both} of their {tokens} in common.",
+    "both of two counts": "{a} keeps {tokens} and {b} {count}, {both} of them in common.",
     "both in padding": " {count_a} of {a}'s and {count_b} of {b}'s lie in padding.",
     "jaccard": "Jaccard {share} (two random picks: {chance})",
     "layer": "In layer {layer} of {depth} {label} still has {count} of {tokens}",

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import replace
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from spare_demo import measures
 from spare_demo.analysis.cost import CostRow, bytes_text, cost_rows, seconds_text, tokens_text
-from spare_demo.comparison.method_record import MethodRecord, add_gaps, inside_note
+from spare_demo.comparison.method_record import MethodRecord, inside_note
 from spare_demo.comparison.request import UNPRUNED
 from spare_demo.comparison.result import KlCurves, Result
 from spare_demo.comparison.selections import Curves
@@ -18,7 +17,7 @@ from spare_demo.render.base import Tokens
 from spare_demo.render.canvas import Canvas
 from spare_demo.render.card import Panel, card
 from spare_demo.render.colours import colours_of
-from spare_demo.render.curves import CurveChart, error_chart, kl_chart
+from spare_demo.render.curves import Curve, CurveChart, error_chart, kl_chart
 from spare_demo.render.display import Display
 from spare_demo.render.grid import Cell, methods_grid
 from spare_demo.render.maps import (
@@ -29,8 +28,6 @@ from spare_demo.render.maps import (
     weight_map,
 )
 from spare_demo.render.overlay import difference, layer_overlay, selection_overlay
-
-ValueT = TypeVar("ValueT")
 
 PANELS = {
     "comparison": "all answers side by side",
@@ -147,12 +144,11 @@ def consensus(result: Result, canvas: Canvas) -> Display | None:
 def _kept_at_last(result: Result, label: str) -> Tokens | None:
     """The tokens that a method keeps: one inside the language model those that have a row of their
     own in the last layer, None before its answer is there."""
-    if label not in result.inside:
+    if label in result.selections:
         return result.selections[label].kept
     if label not in result.answers:
         return None
-    layer_sets = result.answers[label].layer_sets
-    return layer_sets[-1].kept if layer_sets else range(result.visual_tokens)
+    return result.answers[label].layer_sets[-1].kept
 
 
 def _difference(comparison: Result, canvas: Canvas) -> Display:
@@ -232,26 +228,38 @@ def error_curve(
 ) -> CurveChart:
     """Reconstruction errors against the number of tokens kept; methods, titles: by label."""
     random = curves.random
-    chart = error_chart(
+    return error_chart(
         curves.budgets,
-        _by_title(add_gaps(curves.errors, methods, len(curves.budgets)), titles),
+        _with_gaps(curves.errors, methods, titles, len(curves.budgets)),
         (random.mean.tolist(), random.low.tolist(), random.high.tolist()),
         curves.bound.tolist(),
         budget,
+        inside_note(methods, titles, error=True),
     )
-    note = inside_note(_by_title(methods, titles), error=True)
-    return replace(chart, sentence=f"{chart.sentence} {note}".strip())
 
 
 def kl_curve(
     curves: KlCurves, methods: Mapping[str, MethodRecord], titles: Mapping[str, str], budget: int
 ) -> CurveChart:
     """The same of the KL to the unpruned model."""
-    series = _by_title(add_gaps(curves.series, methods, len(curves.budgets)), titles)
-    chart = kl_chart(curves.budgets, series, curves.random, budget)
-    note = inside_note(_by_title(methods, titles), error=False)
-    return replace(chart, sentence=f"{chart.sentence} {note}".strip())
+    series = _with_gaps(curves.series, methods, titles, len(curves.budgets))
+    note = inside_note(methods, titles, error=False)
+    return kl_chart(curves.budgets, series, curves.random, budget, note)
 
 
-def _by_title(values: Mapping[str, ValueT], titles: Mapping[str, str]) -> dict[str, ValueT]:
-    return {titles[label]: value for label, value in values.items()}
+def _with_gaps(
+    curves: Mapping[str, Curve],
+    methods: Mapping[str, MethodRecord],
+    titles: Mapping[str, str],
+    points: int,
+) -> dict[str, Curve]:
+    """Curves by title, with an empty one for each method inside the language model without one.
+
+    So that what is drawn of a label has the colour of its place among the methods.
+    """
+    empty = (None,) * points
+    return {
+        titles[label]: curves.get(label, empty)
+        for label, record in methods.items()
+        if label in curves or record.inside
+    }

@@ -243,7 +243,8 @@ def _check(result: Result, size: tuple[int, int]) -> None:
     for part in result.grid.parts:
         if part.patch < 1 or not all(0 < side < math.inf for side in part.scale):
             raise ValueError
-        if any(abs(pixels) > _MOST_PIXELS for pixels in part.shift):
+        x0, y0, x1, y1 = part.seen  # empty where no token lies on the picture
+        if x0 >= x1 or y0 >= y1 or any(abs(pixels) > _MOST_PIXELS for pixels in part.shift):
             raise ValueError
     by_label = (result.selections, result.weights, result.leftover)
     if any(set(values) != before for values in by_label) or set(result.plans) != labels - before:
@@ -258,9 +259,10 @@ def _check(result: Result, size: tuple[int, int]) -> None:
         _check_curves(kl.budgets, (*kl.series.values(), *kl.random))
     entering = (plan.entering for plan in result.plans.values())
     for selection in (*result.selections.values(), *filter(None, entering)):
-        selection.check(n)
-    for answer in result.answers.values():
-        if not answer.kept_per_layer:
+        if selection.check(n).size < 1:
+            raise ValueError
+    for label, answer in result.answers.items():
+        if not answer.kept_per_layer or (label in result.plans and not answer.layer_sets):
             raise ValueError
         for layer_set in answer.layer_sets:
             tokens = [*layer_set.kept.tolist(), *layer_set.merged.tolist()]
@@ -269,11 +271,8 @@ def _check(result: Result, size: tuple[int, int]) -> None:
 
 
 def _check_curves(budgets: Sequence[int], curves: Sequence[Sized]) -> None:
-    """ValueError unless there are ascending budgets from 1 on, and each curve has a value for each.
-
-    Of KL curves there may be none yet.
-    """
-    if any(k < 1 for k in budgets) or list(budgets) != sorted(set(budgets)):
+    """ValueError unless budgets ascend from 1 or more, and each curve has a value for each."""
+    if not budgets or budgets[0] < 1 or list(budgets) != sorted(set(budgets)):
         raise ValueError
     if any(len(curve) != len(budgets) for curve in curves):
         raise ValueError

@@ -79,7 +79,6 @@ def _is_colour(scene: Scene, rng: Rng) -> Question:
 
 
 def _is_on_side(scene: Scene, rng: Rng) -> Question:
-    """Whether one thing lies on a side of another."""
     references = plain_references(scene)
     both = [pick(rng, references), pick(rng, references)] if references else []
     side = pick(rng, SIDES)  # drawn in any case: what the training sees depends on each draw

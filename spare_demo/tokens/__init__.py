@@ -3,17 +3,10 @@
 Both classes are frozen and check their fields once, so that nothing downstream has to.
 """
 
-from spare_demo.tokens.checks import as_indices
-from spare_demo.tokens.selection import NEAR_TIE, Positions, Selection, count_informed
-from spare_demo.tokens.visual import ClsAttention, VisualTokens, where_float64_is
-
-__all__ = [
-    "NEAR_TIE",
-    "ClsAttention",
-    "Positions",
-    "Selection",
-    "VisualTokens",
-    "as_indices",
-    "count_informed",
-    "where_float64_is",
-]
+from spare_demo.tokens.checks import as_indices as as_indices
+from spare_demo.tokens.selection import NEAR_TIE as NEAR_TIE
+from spare_demo.tokens.selection import Positions as Positions
+from spare_demo.tokens.selection import Selection as Selection
+from spare_demo.tokens.selection import count_informed as count_informed
+from spare_demo.tokens.visual import VisualTokens as VisualTokens
+from spare_demo.tokens.visual import where_float64_is as where_float64_is

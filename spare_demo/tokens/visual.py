@@ -4,26 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 from torch import Tensor
 
 from spare_demo.tokens.checks import as_indices, check_matrix
-
-
-class ClsAttention(Protocol):
-    """The class token's attention to the patches of its view: one row of a block's attention."""
-
-    def __call__(self, block: int, joined: bool = False) -> Tensor:
-        """(h, n) after the softmax over class token and patches, so that rows add up to less
-        than 1 per view. Blocks count from the end: -1 is the last, -2 the one before it. Above 0
-        they count from the start of a tower of 24, 1 the first; 6 is the sixth, and in a tower of
-        another depth the one at the same share of it.
-
-        joined: take queries and keys as one head of the tower's whole width w, scaled by
-        1 / sqrt(w): (1, n).
-        """
-        ...
 
 
 def where_float64_is(tensor: Tensor) -> Tensor:
@@ -49,7 +33,12 @@ class VisualTokens:
         states: (n, w) or None, the tower's output that enters the projector.
         class_states: (v, w) or None, the class token of each of the v views, by number, there.
         project: None or the projector, (m, w) states -> (m, d) features, at least in float32.
-        cls_attention: None or see `ClsAttention`.
+        cls_attention: None or block -> (h, n) the class token's attention to the patches of its
+            view, after the softmax over class token and patches, so that rows add up to less than
+            1 per view. Blocks count from the end: -1 is the last, -2 the one before it. Above 0
+            they count from the start of a tower of 24, 1 the first; 6 is the sixth, and in a tower
+            of another depth the one at the same share of it. With `joined=True` queries and keys
+            are taken as one head of the tower's whole width w, scaled by 1 / sqrt(w): (1, n).
         attention_received: None or block -> (n,) the attention that each patch gets in its view,
             mean over the heads and over all queries, the class token's included. Blocks as there.
         vision_keys: None or block (as there) -> (h, n, w / h) key projections of the patches, per
@@ -80,7 +69,7 @@ class VisualTokens:
     states: Tensor | None = None
     class_states: Tensor | None = None
     project: Callable[[Tensor], Tensor] | None = None
-    cls_attention: ClsAttention | None = None
+    cls_attention: Callable[..., Tensor] | None = None
     attention_received: Callable[[int], Tensor] | None = None
     vision_keys: Callable[[int], Tensor] | None = None
     vision_values: Callable[[int], Tensor] | None = None

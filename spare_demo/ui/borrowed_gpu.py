@@ -29,7 +29,7 @@ from spare_demo.render.canvas import Canvas
 from spare_demo.settings import Settings
 from spare_demo.ui.errors import fault_sentence
 from spare_demo.ui.guide import Guide
-from spare_demo.ui.plain_data import pack, unpack
+from spare_demo.ui.plain_data import VisitData, pack, unpack
 from spare_demo.ui.steps import Handler, PageChanges
 from spare_demo.ui.visit import Visit
 
@@ -57,39 +57,11 @@ _ASK = "Handlers.ask"
 
 
 @dataclass(frozen=True)
-class VisitData:
-    """A visit as data: which file, what was asked, and what came of it.
-
-    Attributes:
-        fields: of the visit, without canvas and exploration; the image of its request is the path
-            of the file, and its result has no photo and no view.
-    """
-
-    fields: dict[str, Any]
-
-    @classmethod
-    def of(cls, visit: Visit) -> VisitData:
-        """A visit without its pictures and features."""
-        request = dataclasses.replace(visit.request, image=visit.path)
-        result = dataclasses.replace(visit.result, photo=None, view=None)  # type: ignore[arg-type]
-        fields = vars(visit) | {"request": request, "result": result}
-        return cls({n: v for n, v in fields.items() if n not in ("canvas", "exploration")})
-
-    def restore(self, canvas: Canvas, exploration: Exploration) -> Visit:
-        """The visit, with what the model made of its picture."""
-        view = exploration.view
-        request = dataclasses.replace(self.fields["request"], image=view.photo)
-        result = dataclasses.replace(self.fields["result"], photo=view.photo, view=view)
-        made = {"canvas": canvas, "exploration": exploration, "request": request, "result": result}
-        return Visit(**(self.fields | made))
-
-
-@dataclass(frozen=True)
 class Step:
     """What one step of an event sends back.
 
     Attributes:
-        changes: on the page; a visit among them as `VisitData`.
+        changes: on the page; a visit among them arrives as `VisitData`.
         exploration: packed, where the visit's is another one than at the step before.
         refusal: a sentence, where the event ended with one.
     """
@@ -179,8 +151,7 @@ class BorrowedGpu(Here):
         visit = next((x for x in (*inputs, *controls.values()) if isinstance(x, Visit)), None)
         longest = self._settings.max_new_tokens
         seconds = START_SECONDS + ANSWERS.get(name, 1) * longest * TOKEN_SECONDS
-        named = {key: _without_pictures(value) for key, value in controls.items()}
-        data = pack(([*map(_without_pictures, inputs)], named))
+        data = pack((inputs, controls))
         try:
             with contextlib.closing(
                 self._run_with_gpu(name, data, min(round(seconds), MOST_SECONDS))
@@ -237,16 +208,10 @@ class BorrowedGpu(Here):
         return value.restore(visit.canvas, visit.exploration)
 
 
-def _without_pictures(value: Any) -> Any:
-    return VisitData.of(value) if isinstance(value, Visit) else value
-
-
 def _step(changes: PageChanges, sent: list[Exploration]) -> Step:
-    """Changes of the page as data; sent: the exploration that went back last, if any."""
-    visit, packed = changes.get("visit"), None
-    if visit is None:
+    """Changes of the page; sent: the exploration that went back last, if any."""
+    visit = changes.get("visit")
+    if visit is None or visit.exploration in sent:
         return Step(changes)
-    if visit.exploration not in sent:
-        sent[:] = [visit.exploration]
-        packed = pack(visit.exploration, visit.photo)
-    return Step(changes | {"visit": VisitData.of(visit)}, packed)
+    sent[:] = [visit.exploration]
+    return Step(changes, pack(visit.exploration, visit.photo))

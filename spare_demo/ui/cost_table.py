@@ -18,9 +18,8 @@ from spare_demo.analysis.cost import (
 )
 from spare_demo.comparison.request import UNPRUNED
 from spare_demo.models import Answer
-from spare_demo.models.generate.decoder_inputs import NO_LANGUAGE_MODEL
-from spare_demo.table import Wide, html_table
-from spare_demo.ui.panels import scroll_html
+from spare_demo.table import Wide
+from spare_demo.ui.panels import table_html
 from spare_demo.ui.visit import SLOTS, Visit
 
 _NONE = "–"
@@ -31,8 +30,6 @@ def cost_html(visit: Visit, floor: Callable[[Answer], float | None]) -> str:
 
     floor: the least time this device could take for an answer's prefill, where that is known.
     """
-    if not visit.result.language_model:
-        return f'<p class="note">{NO_LANGUAGE_MODEL}</p>'
     if {*visit.result.answers, *visit.result.refused} != {UNPRUNED, *SLOTS}:
         return '<p class="note">Measured once all three answers are there.</p>'
     names = {UNPRUNED: "All tokens", **visit.titles}
@@ -73,7 +70,7 @@ def cost_html(visit: Visit, floor: Callable[[Answer], float | None]) -> str:
         )
     head, kinds = ["", *(names[row.label] for row in rows)], [row.label.lower() for row in rows]
     return (
-        f"{scroll_html('Cost of each answer', html_table(head, lines, 'cost stages', kinds))}"
+        f"{table_html('Cost of each answer', head, lines, 'cost stages', kinds)}"
         f"<p>{escape(cost_sentence(rows, names))}</p>"
         f"<p class='note'>{escape(' '.join(filter(None, notes)))}</p>"
     )

@@ -9,15 +9,14 @@ from __future__ import annotations
 import re
 from html import escape
 from pathlib import Path
-from typing import NamedTuple
-from weakref import WeakKeyDictionary
+from typing import Any, NamedTuple
 
-import gradio as gr
 from PIL import ImageOps
-from starlette.datastructures import MutableHeaders
+from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
 from starlette.middleware.gzip import GZipMiddleware
+from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from spare_demo.analysis.growth import Step
 from spare_demo.render.base import png_bytes
@@ -48,16 +47,11 @@ class Preview(NamedTuple):
     sentence: str
 
 
-_previews: WeakKeyDictionary[gr.Blocks, Preview] = WeakKeyDictionary()
-
-
-def keep_preview(demo: gr.Blocks, visit: Visit) -> None:
-    """Draw the comparison that a page opens on for its link previews."""
-    _previews[demo] = draw_preview(visit)
-
-
 def draw_preview(visit: Visit) -> Preview:
-    """What both methods keep and answer; the bare picture where neither has one set."""
+    """What both methods keep and answer; the bare picture where neither has one set.
+
+    visit: the comparison that a page opens on.
+    """
     result = visit.result
     if result.selections:
         answers = {slot: result.answers[slot].text for slot in result.answers}
@@ -78,7 +72,7 @@ class DocumentHead:
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
-        self._document = GZipMiddleware(self._rewrite)
+        self._document = GZipMiddleware(BaseHTTPMiddleware(app, _rewrite))
         drawn = icon()
         self._icons = {
             "/icon.svg": (drawn.svg.encode(), "image/svg+xml"),
@@ -90,7 +84,7 @@ class DocumentHead:
         if scope["type"] != "http" or scope["method"] != "GET":
             return await self.app(scope, receive, send)
         path = path_of(scope)
-        preview = _previews.get(scope["app"].get_blocks())
+        preview = scope["app"].get_blocks().preview
         if path in self._icons:
             # A new answer each time: what compresses it changes its headers.
             content, media_type = self._icons[path]
@@ -102,31 +96,16 @@ class DocumentHead:
         else:
             await self.app(scope, receive, send)
 
-    async def _rewrite(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Wait for the whole of the document and pass it on with another head."""
-        preview = _previews.get(scope["app"].get_blocks())
-        start: Message = {}
-        body = b""
 
-        async def rewrite(message: Message) -> None:
-            nonlocal start, body
-            if message["type"] == "http.response.start":
-                start = message
-                return
-            if message["type"] != "http.response.body":
-                await send(message)
-                return
-            body += message.get("body", b"")
-            if message.get("more_body"):
-                return
-            headers = MutableHeaders(raw=start["headers"])
-            if headers.get("content-type", "").startswith("text/html"):
-                body = with_head(body.decode(), page_address(scope), preview).encode()
-                headers["content-length"] = str(len(body))
-            await send({**start, "headers": headers.raw})
-            await send({"type": "http.response.body", "body": body})
-
-        await self.app(scope, receive, rewrite)
+async def _rewrite(request: Request, call_next: RequestResponseEndpoint) -> Response:
+    """Wait for the whole of the document and pass it on with another head."""
+    answer: Any = await call_next(request)
+    body = b"".join([piece async for piece in answer.body_iterator])
+    if answer.headers.get("content-type", "").startswith("text/html"):
+        preview = request.app.get_blocks().preview
+        body = with_head(body.decode(), page_address(request.scope), preview).encode()
+        answer.headers["content-length"] = str(len(body))
+    return Response(body, answer.status_code, answer.headers)
 
 
 def with_head(html: str, address: str, preview: Preview | None) -> str:

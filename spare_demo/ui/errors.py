@@ -132,7 +132,7 @@ class RepeatFilter(logging.Filter):
 def quieten_server() -> None:
     """Count the errors that the server's own libraries log again and again."""
     mcp = ("root", "mcp.server.lowlevel.server", "mcp.server.streamable_http")
-    for name in ("asyncio", "uvicorn.error", *mcp):
+    for name in ("asyncio", "uvicorn.error", "python_multipart.multipart", *mcp):
         logger = logging.getLogger(name)
         if not any(isinstance(each, RepeatFilter) for each in logger.filters):
             logger.addFilter(RepeatFilter(_counter))

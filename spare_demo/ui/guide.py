@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections import OrderedDict
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
@@ -21,7 +20,6 @@ from spare_demo.settings import Settings
 from spare_demo.ui.visit import SLOTS, Visit
 
 _CPU = torch.device("cpu")
-_SHARED_PICTURES = 12  # encoded pictures; there are about half as many examples
 
 
 def methods_by_slot(method_a: str, method_b: str, seed: int) -> LabelledMethods:
@@ -47,7 +45,7 @@ class Guide:
     def __init__(self, model: Model, settings: Settings, public: Collection[str] = ()) -> None:
         """public: digests of files that are no visitor's own; what they hold is kept for all."""
         self.model, self.settings, self._public = model, settings, public
-        self._pictures: OrderedDict[tuple[str, Aspect], tuple[Picture, Canvas]] = OrderedDict()
+        self._pictures: dict[tuple[str, Aspect], tuple[Picture, Canvas]] = {}
 
     def look(self, request: Request, before: Visit | None = None) -> Visit:
         """Picture and question as the model sees them, and what is kept. No answer yet.
@@ -66,10 +64,9 @@ class Guide:
         model, relevance, together = self.model, request.relevance, request.together
         positions = model.position_option(request.positions)
         key = (file_digest(path), model.aspect(request.aspect))
+        known = self._pictures.get(key)
         if before is not None and before.key == key:
-            known: tuple[Picture, Canvas] | None = before.exploration.view.picture, before.canvas
-        else:
-            known = self._pictures.get(key)
+            known = before.exploration.view.picture, before.canvas
         if known is not None:
             picture, canvas = known
             view = model.ask(picture, question, relevance, together)
@@ -80,8 +77,6 @@ class Guide:
             canvas = Canvas(view.photo, view.grid)
             if key[0] in self._public:
                 self._pictures[key] = view.picture, canvas
-                if len(self._pictures) > _SHARED_PICTURES:
-                    self._pictures.popitem(last=False)
         budget = min(request.budget_of(model.most_tokens), view.tokens.n)
         request = dataclasses.replace(
             request, image=view.photo, aspect=key[1], budget=budget, positions=positions

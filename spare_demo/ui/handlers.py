@@ -29,6 +29,7 @@ from spare_demo.ui.gradio_compat.files import picture_name
 from spare_demo.ui.guide import Guide, methods_by_slot, slider_budget
 from spare_demo.ui.permalink import controls_of_link
 from spare_demo.ui.replies import Replies
+from spare_demo.ui.sources import merged_html
 from spare_demo.ui.steps import Handler, PageChanges, Steps
 from spare_demo.ui.studies import Studies
 from spare_demo.ui.visit import OWN, Visit
@@ -43,6 +44,7 @@ NO_QUESTION = "Type a question, or choose an example."
 def with_refusals(handler: Handler, place: str = "message", asked: str = "") -> Handler:
     """What goes wrong becomes a sentence in a place on the page; the rest stays as it is.
 
+    place: "file" for the one beside the button of a file, which waits for a reply (js/cite.js).
     asked: the kind of reply that js/core.js waits for: it is told that there will be none.
     """
 
@@ -50,7 +52,11 @@ def with_refusals(handler: Handler, place: str = "message", asked: str = "") -> 
         try:
             yield from handler(*inputs, **controls)
         except Exception as error:
-            yield {place: panels.message_html(sentence(error))}
+            words = sentence(error)
+            if place == "file":
+                yield {"reply": to_numbered_json("refused", sentence=words)}
+            else:
+                yield {place: panels.message_html(words)}
             if asked:
                 yield {"reply": to_numbered_json("unanswered", asked=asked)}
 
@@ -250,6 +256,12 @@ class Handlers:
             **self.steps.curve(visit, k),
         }
         return k
+
+    def merged(
+        self, token: float | None, layer: float | None, budget: object, visit: Visit
+    ) -> Iterator[PageChanges]:
+        """What was merged at the slider's budget; token and layer as of `merged_html`."""
+        yield {"merged": merged_html(visit, slider_budget(self.model, budget, visit), token, layer)}
 
     def settle(self, budget: object, visit: Visit) -> Iterator[PageChanges]:
         """The slider stands still: redraw, and answer at its budget unless that would take long."""

@@ -21,7 +21,7 @@ from spare_demo.evaluation.experiment import Experiment
 from spare_demo.evaluation.picks import picture_seed
 from spare_demo.evaluation.results import Row, csv_text
 from spare_demo.evaluation.run import run
-from spare_demo.evaluation.sheets import Sheet, draw_sheets
+from spare_demo.evaluation.sheets import draw_sheets
 from spare_demo.evaluation.summary import Summary, summarise
 from spare_demo.images.load import file_digest
 from spare_demo.models import Model
@@ -30,7 +30,6 @@ from spare_demo.pruners import PRUNERS
 from spare_demo.render.chart import plotly_figure
 from spare_demo.scenes import sets
 from spare_demo.settings import Settings
-from spare_demo.table import html_table
 from spare_demo.ui import panels
 from spare_demo.ui.examples import Example, keep_latest
 from spare_demo.ui.steps import PageChanges
@@ -51,8 +50,9 @@ class Bench:
 
     Attributes:
         experiment: methods and budgets.
-        rows: of the scenes that are done; `sheets` those scenes, by their seed.
         scenes: how many were asked for.
+        rows: of the scenes that are done.
+        done: how many those are.
         seconds: since the start.
         seed: of the methods that draw at random.
     """
@@ -60,7 +60,7 @@ class Bench:
     experiment: Experiment
     scenes: int
     rows: tuple[Row, ...] = ()
-    sheets: tuple[Sheet, ...] = ()
+    done: int = 0
     seconds: float = 0.0
     seed: int = 0
 
@@ -125,7 +125,6 @@ class Lab:
                     f"{least}, or leave the method out."
                 )
         bench = Bench(experiment, _read_scenes(scenes, self.most_scenes), seed=start)
-        choices, a, b, at = _pickers(bench)
         yield {
             "bench": bench,
             "message": "",
@@ -133,27 +132,24 @@ class Lab:
             "curve": None,
             "curve_words": TO_COME,
             "download": gr.update(value=None, interactive=False),
-            **choices,
-            **self.look_into(None, a, b, at),
+            **self._pickers(bench),
         }
         start_time = time.monotonic()
-        sheets = itertools.islice(draw_sheets(which, 10**6), bench.scenes)
-        for sheet in sheets:
+        for sheet in itertools.islice(draw_sheets(which, 10**6), bench.scenes):
             try:
                 (results,) = run(self.model, [sheet], experiment)
             except (OutOfMemory, ModelUnloadedError) as error:  # what was found stays
                 yield self.finished(bench) | {"message": panels.message_html(str(error))}
                 return
-            rows, done = (*bench.rows, *results.rows), (*bench.sheets, sheet)
-            seconds = time.monotonic() - start_time
-            bench = replace(bench, rows=rows, sheets=done, seconds=seconds)
+            rows, seconds = (*bench.rows, *results.rows), time.monotonic() - start_time
+            bench = replace(bench, rows=rows, done=bench.done + 1, seconds=seconds)
             figure = figures.accuracy(bench.summary())
             yield {
                 "bench": bench,
                 "progress": _progress(bench),
                 "curve": plotly_figure(figure.chart),
                 "curve_words": panels.words_html(figure.sentence),
-                "skills": self.skills(bench, at),
+                "skills": self.skills(bench, middle(experiment.budgets)),
             }
         yield self.finished(bench)
 
@@ -166,41 +162,50 @@ class Lab:
         file = self.folder / f"lab-{secrets.token_hex(4)}.csv"  # several processes write here
         file.write_bytes(csv_text(bench.rows).encode())
         keep_latest(self.folder, _FILES)
-        # The menus once more: the page may have lost what they were given at the start (events.py).
-        choices, a, b, at = _pickers(bench)
         return {
             "bench": bench,
             "progress": _progress(bench, ended=True),
             "download": gr.update(value=str(file), interactive=True),
-            **choices,
+            # Once more: the page may have lost what they were given at the start (events.py).
+            **self._pickers(bench),
+        }
+
+    def _pickers(self, bench: Bench) -> PageChanges:
+        """The choices of A, B and the budget that this run has; what is found with the first."""
+        labels, budgets = [*bench.experiment.methods, UNPRUNED], bench.experiment.budgets
+        names = [(title_of(label), label) for label in labels]
+        a, b, at = labels[0], labels[1], middle(budgets)
+        return {
+            "a": gr.update(choices=names, value=a),
+            "b": gr.update(choices=names, value=b),
+            "at": gr.update(choices=list(budgets), value=at),
             **self.look_into(bench, a, b, at),
         }
 
     def look_into(self, bench: Bench | None, a: str, b: str, budget: object) -> PageChanges:
         """Where A is right and B is wrong, and the skills, of the rows so far."""
+        if bench is None or not bench.rows:
+            hidden = gr.update(value=[], visible=False)
+            return {"cases": hidden, "rows": [], "cases_words": "", "skills": ""}
         pictures, rows, sentence = self.cases(bench, a, b, budget)
         return {
             "cases": gr.update(value=pictures, visible=bool(pictures)),
             "rows": rows,
-            "cases_words": panels.words_html(sentence) if sentence else "",
+            "cases_words": panels.words_html(sentence),
             "skills": self.skills(bench, budget),
         }
 
-    def skills(self, bench: Bench | None, budget: object) -> str:
+    def skills(self, bench: Bench, budget: object) -> str:
         """The table of skills at one budget, as HTML."""
-        if bench is None or not bench.rows:
-            return ""
         summary = bench.summary()
         k = _read_choice(budget, bench.experiment.budgets)
         parts = [tables.by_skill(summary, k), tables.by_number(summary, k)]
         return "".join(_table_html(table) for table in parts if table)
 
     def cases(
-        self, bench: Bench | None, a: str, b: str, budget: object
+        self, bench: Bench, a: str, b: str, budget: object
     ) -> tuple[list[tuple[str, str]], list[Row], str]:
         """Where A is right and B is wrong: pictures with captions, A's rows, a sentence."""
-        if bench is None or not bench.rows:
-            return [], [], ""
         k = _read_choice(budget, bench.experiment.budgets)
         for label in (a, b):
             if k not in bench.experiment.budgets_of(label):
@@ -239,18 +244,6 @@ class Lab:
         return str(path)
 
 
-def _pickers(bench: Bench) -> tuple[PageChanges, str, str, Budget]:
-    """The choices of A, B and the budget that this run has, and those to begin with."""
-    labels, budgets = [*bench.experiment.methods, UNPRUNED], bench.experiment.budgets
-    names, at = [(title_of(label), label) for label in labels], middle(budgets)
-    choices = {
-        "a": gr.update(choices=names, value=labels[0]),
-        "b": gr.update(choices=names, value=labels[1]),
-        "at": gr.update(choices=list(budgets), value=at),
-    }
-    return choices, labels[0], labels[1], at
-
-
 def _rows_of(bench: Bench, label: str, budget: Budget) -> list[Row]:
     """The rows of one method, in the order asked; "unpruned" has one budget only."""
     if label not in (*bench.experiment.methods, UNPRUNED):
@@ -266,7 +259,7 @@ def _caption(one: Row, other: Row) -> str:
 
 def _progress(bench: Bench, ended: bool = False) -> str:
     """A bar with words: how far, how long still, how many answers."""
-    done = len(bench.sheets)
+    done = bench.done
     if ended:
         verb = "Done" if done == bench.scenes else "Stopped"
         words = f"{verb}: {done} of {bench.scenes} scenes"
@@ -297,7 +290,7 @@ def duration(seconds: float) -> str:
 def _table_html(table: Table) -> str:
     return (
         f"<h3>{escape(table.title)}</h3>"
-        f"{panels.scroll_html(table.title, html_table(table.head, table.rows, 'cost'))}"
+        f"{panels.table_html(table.title, table.head, table.rows, 'cost')}"
         f"{panels.words_html(table.note)}"
     )
 

@@ -91,6 +91,20 @@ def lay_out(demo: gr.Blocks, handlers: Handlers, shown: PageChanges) -> SimpleNa
         parts.cite = script_part("cite", "cite")
     with fold("Terms", "terms"):
         gr.HTML(glossary_html())
+    with fold("Merged tokens: where they came from", "merged"):
+        with gr.Row():
+            parts.token = gr.Number(
+                0,
+                label="Token",
+                info="0 shows all of them; from 1 on, what went into that one. Inside the language "
+                "model: in the layer where the slider below the picture stands.",
+                elem_id="merged-token",
+            )
+            parts.show_merged = gr.Button(
+                "Show", size="sm", scale=0, min_width=120, elem_id="merged-show"
+            )
+        parts.layer = gr.Number(visible=False)  # where the slider over the layers stands
+        parts.merged = gr.HTML(elem_id="merged-drawn")
     return parts
 
 

@@ -15,8 +15,8 @@ import gradio as gr
 from spare_demo.models import ModelError
 from spare_demo.models.loading.catalogue import TINY_LLAVA
 from spare_demo.models.loading.machine import Offer
-from spare_demo.models.loading.memory import BITS, Room, size_words
-from spare_demo.table import html_table
+from spare_demo.models.loading.memory import Room, size_words
+from spare_demo.settings import BITS
 from spare_demo.ui import panels
 from spare_demo.ui.events import QUIET
 from spare_demo.ui.model_switch import ModelSwitch
@@ -194,7 +194,7 @@ def offers_html(offers: list[Offer]) -> str:
     free = f"{size_words(room.free + room.given_back)} are free {room.where}"
     free = free.removesuffix(" of memory")
     return (
-        f"{panels.scroll_html('Models on this machine', html_table(_HEAD, rows, 'cost'))}"
+        f"{panels.table_html('Models on this machine', _HEAD, rows, 'cost')}"
         f"<p class='words'>{free} "
         "without the present model. Needs and seconds are arithmetic: from the published sizes, "
         "and from how fast this machine multiplies matrices and reads memory. A question is three "

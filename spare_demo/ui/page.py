@@ -16,25 +16,19 @@ from spare_demo.models import Model
 from spare_demo.models.generate.passes import DeviceElsewhere, ModelUnloadedError
 from spare_demo.models.loading.memory import open_visits
 from spare_demo.settings import Settings
-from spare_demo.ui import panels, sources
+from spare_demo.ui import panels
 from spare_demo.ui.api import Api, offer
 from spare_demo.ui.borrowed_gpu import Here
-from spare_demo.ui.document_head import TITLE, DocumentHead, keep_preview
+from spare_demo.ui.document_head import TITLE, DocumentHead, draw_preview
 from spare_demo.ui.examples import FOLDER, knows_only_scenes
 from spare_demo.ui.gallery import OPENED, gallery_panel
 from spare_demo.ui.gate import layers
-from spare_demo.ui.gate.health import name_model
 from spare_demo.ui.gate.refusals import refuse_unread
-from spare_demo.ui.gate.sweeper import sweep_also
 from spare_demo.ui.gradio_compat.files import UploadProgress, cached_picture
-from spare_demo.ui.gradio_compat.processing import (
-    say_what_went_wrong,
-    send_changes_only,
-    track_known_states,
-)
-from spare_demo.ui.gradio_compat.queue import look_less_often
+from spare_demo.ui.gradio_compat.processing import Page
+from spare_demo.ui.gradio_compat.queue import estimate_nothing_of, look_less_often
 from spare_demo.ui.gradio_compat.server import keep_sender_addresses
-from spare_demo.ui.gradio_compat.sessions import current_session, forget_session, keep_no_deep_links
+from spare_demo.ui.gradio_compat.sessions import current_session, keep_no_deep_links
 from spare_demo.ui.handlers import QUICK, Handlers
 from spare_demo.ui.lab import Lab
 from spare_demo.ui.lab_page import LAB_CSS, lay_out_lab, wire_lab
@@ -84,7 +78,7 @@ def build(
         idle_seconds=math.inf if settings.private else IDLE_SECONDS,
         session=current_session,
     )
-    with gr.Blocks(
+    with Page(
         title=TITLE, analytics_enabled=False, fill_width=True, delete_cache=(3600, 7200)
     ) as demo:
         # First: programs call by number, and go on when the model was changed.
@@ -98,7 +92,6 @@ def build(
         with gr.Tabs(selected="compare", elem_id="tabs") as tabs:
             with gr.Tab("Compare", id="compare"):
                 parts = lay_out(demo, handlers, shown)
-                parts.merged = sources.merged_panel(parts.visit, parts.budget, visits, gpu)
                 opening = {name: getattr(parts, name) for name in OPENED}
                 opened = []
                 if knows_only_scenes(model.name) and model.has_language_model:
@@ -108,19 +101,15 @@ def build(
                 lab_parts = lay_out_lab(lab)
         opened.append(wire_lab(lab, lab_parts, opening, tabs, gpu))
         asks = slow or opening_visit is None
-        wire(demo, parts, handlers, visits, opened, ask_on_load=asks, gpu=gpu)
+        studies = wire(demo, parts, handlers, visits, opened, ask_on_load=asks, gpu=gpu)
         if load_from is not None:
             load_from(parts.answers.load_tiny)
-        demo.unload(forget_session(demo))
-    say_what_went_wrong(demo)
-    send_changes_only(demo)
-    track_known_states(demo)
+        demo.unload(demo.forget_visitor)
     keep_no_deep_links(demo)
     if opening_visit is not None:
-        keep_preview(demo, opening_visit)
-    name_model(demo, model.name)
-    sweep_also(demo, visits.put_away_idle)
-    sweep_also(demo, UploadProgress().forget)
+        demo.preview = draw_preview(opening_visit)
+    demo.model_name = model.name
+    demo.jobs = (visits.put_away_idle, UploadProgress().forget)
     # Where answers take long, finishing the other examples would hold up the first visitors.
     quick = not slow and opening_visit is not None and opening_visit.answer_seconds < QUICK
     if serving is not None and quick:
@@ -131,6 +120,7 @@ def build(
     # Closed to direct calls: they would run beside the queue, all of them at once.
     demo.queue(max_size=settings.queue_size, api_open=False)
     look_less_often(demo)
+    estimate_nothing_of(demo, studies)
     keep_sender_addresses()
     return demo
 

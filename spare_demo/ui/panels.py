@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from html import escape
+from typing import Any
 
 from spare_demo.analysis.finding import headline, kept_sentence
 from spare_demo.evaluation.grading import grade_all
 from spare_demo.models import CATALOGUE, Model
 from spare_demo.models.generate.decoder_inputs import NO_LANGUAGE_MODEL
 from spare_demo.scenes.practice import MADE_FOR
+from spare_demo.table import html_table
 from spare_demo.ui.terms import mark_terms
 from spare_demo.ui.visit import Visit
 
@@ -174,10 +176,13 @@ def rank_html(rank: int, n: int, budget: int) -> str:
     return f'<p class="note rank-note" data-rank="{rank}"{hidden}>{rank_sentence(rank)}</p>'
 
 
-def scroll_html(label: str, table: str) -> str:
-    """A table that scrolls by itself on a narrow page; label: its name for a screen reader."""
+def table_html(label: str, *table: Any) -> str:
+    """A table that scrolls by itself on a narrow page.
+
+    label: its name for a screen reader. table: as `html_table` takes it.
+    """
     place = f"class='scroll' tabindex='0' role='region' aria-label='{escape(label)}'"
-    return f"<div {place}>{table}</div>"
+    return f"<div {place}>{html_table(*table)}</div>"
 
 
 def words_html(sentence: str, done: bool = True) -> str:

@@ -79,8 +79,8 @@ def decode(
 ) -> tuple[dict[str, Any], list[str]]:
     """A query's keys and values -> what holds here, and what is stale, in sentences.
 
-    What holds is named as the page's controls are, beside "example", "depth" (the layer of the
-    language model looked at, from 1; the page's script sets it) and "model".
+    What holds is named as the page's controls are, beside "example" and "depth" (the layer of the
+    language model looked at, from 1; the page's script sets it).
 
     Args:
         query: keys that are not a link's (a Space adds some) and empty values do not count.
@@ -116,13 +116,12 @@ def decode(
             values["question"] = question
     except ValueError as error:
         stale.append(str(error))
-    if made_with := query.get("model"):
-        values["model"] = made_with
-        if made_with != _name_of(model):
-            stale.append(
-                f"The link was made with the model {_quote(made_with)}; this is "
-                f"{_name_of(model)}, so picks and answers may differ."
-            )
+    made_with = query.get("model")
+    if made_with and made_with != _name_of(model):
+        stale.append(
+            f"The link was made with the model {_quote(made_with)}; this is {_name_of(model)}, so "
+            "picks and answers may differ."
+        )
     return values, stale
 
 
@@ -137,7 +136,7 @@ def controls_of_link(
         sent = {key: sent[key] for key in ("a", "b", "q", "seed", "lost") if key in sent}
     values, stale = decode(sent, model, settings, names)
     scene = values.get("example")
-    controls = {n: v for n, v in values.items() if n not in ("example", "depth", "model")}
+    controls = {n: v for n, v in values.items() if n not in ("example", "depth")}
     by = values.get("guidance_text", "clip")
     against = partial(model.reason_against, guidance_text=by)
     for part in sorted({"method_a", "method_b"} & controls.keys()):

@@ -1,14 +1,17 @@
 """Values as bytes that may leave their process: data alone, and tensors by value on the CPU.
 
 What cannot live in another process does not get there: a function that was made inside another one
-becomes a `FarFunction`, a photo is read from its file again, and a model or a visit is refused.
+becomes a `FarFunction`, a visit a `VisitData`, a photo is read from its file again, and a model is
+refused.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import math
 import pickle
+from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
 
@@ -16,11 +19,41 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
+from spare_demo.comparison.selections import Exploration
 from spare_demo.models import Model
 from spare_demo.models.generate.passes import DeviceElsewhere
+from spare_demo.render.canvas import Canvas
 from spare_demo.ui.visit import Visit
 
 _PHOTO = "photo"
+
+
+@dataclass(frozen=True)
+class VisitData:
+    """A visit as data: which file, what was asked, and what came of it.
+
+    Attributes:
+        fields: of the visit, without canvas and exploration; the image of its request is the path
+            of the file, and its result has no photo and no view.
+    """
+
+    fields: dict[str, Any]
+
+    @classmethod
+    def of(cls, visit: Visit) -> VisitData:
+        """A visit without its pictures and features."""
+        request = dataclasses.replace(visit.request, image=visit.path)
+        result = dataclasses.replace(visit.result, photo=None, view=None)  # type: ignore[arg-type]
+        fields = vars(visit) | {"request": request, "result": result}
+        return cls({n: v for n, v in fields.items() if n not in ("canvas", "exploration")})
+
+    def restore(self, canvas: Canvas, exploration: Exploration) -> Visit:
+        """The visit, with what the model made of its picture."""
+        view = exploration.view
+        request = dataclasses.replace(self.fields["request"], image=view.photo)
+        result = dataclasses.replace(self.fields["result"], photo=view.photo, view=view)
+        made = {"canvas": canvas, "exploration": exploration, "request": request, "result": result}
+        return Visit(**(self.fields | made))
 
 
 class FarFunction:
@@ -35,7 +68,7 @@ def pack(value: Any, photo: Image.Image | None = None) -> bytes:
     """The value as bytes for `unpack`; `photo` is left out of it.
 
     Raises:
-        TypeError: it holds a model, a module, a visit or a picture of no known file.
+        TypeError: it holds a model, a module or a picture of no known file.
         Exception: what pickle raises of values that are no data, such as locks and open files.
     """
     file = io.BytesIO()
@@ -61,7 +94,9 @@ class _Packer(pickle.Pickler):
             return _tensor, (_bytes_of(value), value.dtype, tuple(value.shape))
         if isinstance(value, FunctionType) and "<" in value.__qualname__:  # <locals>, <lambda>
             return FarFunction, ()
-        if isinstance(value, Model | nn.Module | Visit | Image.Image):
+        if isinstance(value, Visit):
+            return VisitData, (VisitData.of(value).fields,)
+        if isinstance(value, Model | nn.Module | Image.Image):
             raise TypeError(f"A {type(value).__name__} cannot leave its process.")
         return NotImplemented
 

@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from spare_demo.analysis.why import Reason, leftover, why
+from spare_demo.analysis.why import Reason, why
 from spare_demo.models import Model
 from spare_demo.results.export import cite
 from spare_demo.tokens import Selection
@@ -20,13 +20,7 @@ from spare_demo.ui.permalink import MOST_CHARACTERS
 from spare_demo.ui.saved_page import save_visit
 from spare_demo.ui.steps import PageChanges, Steps
 from spare_demo.ui.visit import SLOTS, Visit
-from spare_demo.ui.wire import (
-    MadeFile,
-    array,
-    source_arrays,
-    to_numbered_json,
-    with_file_refusals,
-)
+from spare_demo.ui.wire import MadeFile, array, source_arrays, to_numbered_json
 
 
 class Replies:
@@ -54,7 +48,7 @@ class Replies:
         if selection is None:
             yield {"reply": to_numbered_json("leftover", of=None)}
             return
-        values = leftover(visit.exploration.view.tokens, selection)
+        values = visit.exploration.leftover(selection)
         data = None if values is None else array(values, "f4")
         of = identity(visit)
         yield {"reply": to_numbered_json("leftover", of=of, slot=slot, budget=k, values=data)}
@@ -87,7 +81,6 @@ class Replies:
         values = {"patch": patch, "budget": k, "step": when, "reasons": reasons}
         yield {"reply": to_numbered_json("why", of=identity(visit), **values)}
 
-    @with_file_refusals
     def cite(self, asked: Mapping[str, Any], visit: Visit) -> Iterator[PageChanges]:
         """A zip of what the page shows, for a paper, as a file to hand over."""
         chosen = [str(name) for name in asked.get("panels") or []]
@@ -95,7 +88,6 @@ class Replies:
         content = cite(visit.result_to_cite(), chosen, link)
         yield {"file": MadeFile("spare-comparison.zip", "application/zip", content)}
 
-    @with_file_refusals
     def save_page(self, asked: Mapping[str, Any], visit: Visit) -> Iterator[PageChanges]:
         """The comparison as one HTML file, in the same way."""
         page = save_visit(visit, answers=self._steps.answers(visit, visit.result.budget, True))

@@ -17,7 +17,7 @@ import gradio as gr
 from spare_demo.models import Model
 from spare_demo.models.loading.catalogue import Entry
 from spare_demo.settings import Settings
-from spare_demo.threads import on_own_thread, wait_interruptibly
+from spare_demo.threads import on_own_thread
 from spare_demo.ui.borrowed_gpu import Here
 from spare_demo.ui.errors import quieten_server
 from spare_demo.ui.gradio_compat.operations import adapt_mcp_server
@@ -54,26 +54,20 @@ def _serve_model(
 ) -> tuple[Model, Settings]:
     """Serve the page of one model until it is changed: the next model, and its settings."""
     changes = settings.private or later is not None
-    model_switch = ModelSwitch(model, settings, later) if changes else None
+    model_switch = ModelSwitch(model, settings, later)
     serving = threading.Event()
-    make_page = partial(build, model, settings, serving, model_switch, gpu)
+    make_page = partial(build, model, settings, serving, model_switch if changes else None, gpu)
     # Where the GPU is borrowed, CUDA is out of reach on this thread alone.
     demo = on_own_thread(make_page) if gpu is None else make_page()
     try:
         _launch(demo, settings, changes)
-        for line in (
-            *(f"{model.title} on {model.device}.", *model.notes),
-            f"Open {settings.url} in a browser.",
-        ):
-            print(line, flush=True)
+        lines = (f"{model.title} on {model.device}.", *model.notes)
+        print(*lines, f"Open {settings.url} in a browser.", sep="\n", flush=True)
         serving.set()
-        if model_switch is not None and later is not None:
+        if later is not None:
             threading.Thread(target=model_switch.load_upcoming, args=(print,), daemon=True).start()
         with lasting_objects_set_aside():
-            if model_switch is None:
-                wait_interruptibly(threading.Event())  # for an interrupt: no other model comes
-            assert model_switch is not None
-            following = model_switch.wait_for_next()
+            following = model_switch.wait_for_next()  # or for an interrupt, where none comes
     except BaseException:  # an interrupt, or a port that is taken
         model.stop("The server is being stopped. Ask again when it is back.")
         serving.set()  # what waits for it finds no model to ask

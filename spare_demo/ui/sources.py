@@ -1,4 +1,4 @@
-"""Where the content of merged tokens came from: a folded panel of its own at the page's end.
+"""Where the content of merged tokens came from, as HTML.
 
 Of a method that merges inside the language model, what the layer looked at has, once it answered.
 """
@@ -7,90 +7,44 @@ from __future__ import annotations
 
 import math
 from html import escape
-from typing import Any
 
-import gradio as gr
-
-from spare_demo.comparison.request import read_budget
 from spare_demo.render.base import data_address
 from spare_demo.render.colours import BLUE, VERMILION
 from spare_demo.render.display import Display
 from spare_demo.render.maps import source_map
 from spare_demo.render.overlay import layer_overlay, selection_overlay
-from spare_demo.ui import panels
-from spare_demo.ui.borrowed_gpu import Here
-from spare_demo.ui.events import QUIET
-from spare_demo.ui.layout import fold
-from spare_demo.ui.open_visits import OpenVisits
 from spare_demo.ui.visit import SLOTS, Visit
 
 _COLOURS = dict(zip(SLOTS, (BLUE, VERMILION), strict=True))
-_WITH_LAYER = "(visit, budget, token) => [visit, budget, token, SPARE.state.depth]"
 _NONE = (
     "Neither A nor B merges tokens: what the language model gets of them are patches as they are."
 )
 
 
-def merged_panel(visit: gr.State, budget: gr.Slider, visits: OpenVisits, gpu: Here) -> gr.HTML:
-    """Draws what A and B merged at the slider's budget, all of it or one token, when asked.
-
-    Returns:
-        where it is drawn.
-    """
-    html = gpu.call(merged_html)
-
-    def draw(key: Any, *places: Any) -> str:
-        try:
-            return html(visits.get(key), *places, int(budget.maximum))
-        except ValueError as error:  # it was put away
-            return panels.message_html(str(error))
-
-    with fold("Merged tokens: where they came from", "merged"):
-        with gr.Row():
-            token = gr.Number(
-                0,
-                label="Token",
-                info="0 shows all of them; from 1 on, what went into that one. Inside the language "
-                "model: in the layer where the slider below the picture stands.",
-                elem_id="merged-token",
-            )
-            show = gr.Button("Show", size="sm", scale=0, min_width=120, elem_id="merged-show")
-        layer = gr.Number(visible=False)  # where the slider over the layers stands
-        display = gr.HTML(elem_id="merged-drawn")
-    for event in (show.click, token.submit):
-        event(draw, [visit, budget, token, layer], display, js=_WITH_LAYER, **QUIET)
-    return display
-
-
-def merged_html(
-    visit: Visit, budget: Any, token: float | None, layer: float | None = None, most: int = 0
-) -> str:
-    """The figures of the slots that merge; a sentence where none does or the token is none.
+def merged_html(visit: Visit, budget: int, token: float | None, layer: float | None = None) -> str:
+    """The figures of the slots that merge; a sentence where none does.
 
     token: 0 or None for all merged tokens, else its place from 1 in the language model's order; of
         a method inside the language model its place among the merged ones.
-    layer: of the language model, from 0; None for the last one. most: the slider's end, where a
-        picture with fewer tokens keeps them all; 0 for the picture's own number.
+    layer: of the language model, from 0; None for the last one.
+
+    Raises ValueError, with a sentence to show, where the token is none.
     """
-    try:
-        if token is not None and not math.isfinite(token):
-            raise ValueError("Type the token's number: 0 for all of them, or from 1 on.")
-        n = visit.exploration.n
-        selections = visit.exploration.selections(min(read_budget(budget, most or n), n))
-        figures = []
-        for slot, colour in _COLOURS.items():
-            label, selection = visit.titles[slot], selections.get(slot)
-            display: Display | None = None
-            if selection is None:  # inside the language model, where the layers have their own
-                display = _in_layer(visit, slot, token, layer)
-            elif selection.sources is not None and token:
-                display = source_map(visit.canvas, selection.sources, int(token) - 1, label)
-            elif selection.sources is not None:
-                display = selection_overlay(visit.canvas, selection, colour, label)
-            if display is not None:
-                figures.append(_figure(display))
-    except ValueError as error:
-        return panels.message_html(str(error))
+    if token is not None and not math.isfinite(token):
+        raise ValueError("Type the token's number: 0 for all of them, or from 1 on.")
+    selections = visit.exploration.selections(budget)
+    figures = []
+    for slot, colour in _COLOURS.items():
+        label, selection = visit.titles[slot], selections.get(slot)
+        display: Display | None = None
+        if selection is None:  # inside the language model, where the layers have their own
+            display = _in_layer(visit, slot, token, layer)
+        elif selection.sources is not None and token:
+            display = source_map(visit.canvas, selection.sources, int(token) - 1, label)
+        elif selection.sources is not None:
+            display = selection_overlay(visit.canvas, selection, colour, label)
+        if display is not None:
+            figures.append(_figure(display))
     return "".join(figures) or f'<p class="note">{_NONE}</p>'
 
 

@@ -58,16 +58,10 @@ class Steps:
             "answers": self.answers(visit, budget),
             **self.cost(visit),
             # These were of other picks.
-            "tried": "",
-            "enough": "",
-            "carrier": "",
+            **dict.fromkeys(("tried", "enough", "carrier", "second", "rank", "many", "merged"), ""),
             "kl": gr.update(value=None, visible=False),
             "kl_words": panels.KL_WORDS,
             "kl_fold": gr.update(label=CHANGES),
-            "second": "",
-            "rank": "",
-            "many": "",
-            "merged": "",
         }
 
     def finished(self, visit: Visit, budget: int) -> PageChanges:

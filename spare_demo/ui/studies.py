@@ -30,7 +30,7 @@ from spare_demo.ui.guide import explore_on, slider_budget
 from spare_demo.ui.payload import identity
 from spare_demo.ui.steps import PageChanges, kl_title
 from spare_demo.ui.visit import SLOTS, Visit
-from spare_demo.ui.wire import MadeFile, array, to_json, to_numbered_json, with_file_refusals
+from spare_demo.ui.wire import MadeFile, array, to_json, to_numbered_json
 
 _NO_SET = (
     "It chooses inside the language model, layer by layer, so there is no one set of tokens to "
@@ -60,7 +60,11 @@ class Studies:
                 self.model, visit.exploration.view, picks, whole, longest, positions, known
             ):
                 results[slot] = result
-                yield {"enough": studies_html.enough_html(visit, results), "reply": _marks(results)}
+                marks = {slot: each.smallest for slot, each in results.items() if each.done}
+                yield {
+                    "enough": studies_html.enough_html(visit, results),
+                    "reply": to_json("marks", marks=marks),
+                }
         if not results:
             raise ValueError(
                 "Both methods choose anew at every budget: no order of picks to search. Choose "
@@ -156,7 +160,6 @@ class Studies:
         *_, last = answer_steps(self.model, second, start)
         yield {"second": pictures + studies_html.two_questions_html(visit, question, last)}
 
-    @with_file_refusals
     def film(self, budget: object, visit: Visit) -> Iterator[PageChanges]:
         """The picks of A and B up to the budget as an animated WebP, a file to hand over."""
         exploration, longest = visit.exploration, self.settings.max_new_tokens
@@ -220,8 +223,3 @@ def _whole(visit: Visit) -> Answer:
     if answer is None:
         raise ValueError("There is no finished answer from all tokens yet. Ask first.")
     return answer
-
-
-def _marks(results: Mapping[str, Sufficiency]) -> str:
-    marks = {slot: result.smallest for slot, result in results.items() if result.done}
-    return to_json("marks", marks=marks)

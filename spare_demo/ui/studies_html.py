@@ -23,19 +23,13 @@ from spare_demo.render.colours import cividis
 from spare_demo.render.display import Display
 from spare_demo.render.grid import INSIDE, Cell, by_kl, grid_sentence, kept_picture
 from spare_demo.results.drawings import cells, consensus
-from spare_demo.table import html_table
-from spare_demo.ui.panels import scroll_html, words_html
+from spare_demo.ui.panels import table_html, words_html
 from spare_demo.ui.payload import identity
 from spare_demo.ui.visit import SLOTS, Visit
 from spare_demo.ui.wire import array, to_numbered_json
 
 _LONGEST = 320
 """Longest side of a picture in pixels: a row of six is shown smaller on most screens."""
-
-
-def progress_html(sentence: str, done: bool) -> str:
-    """What a search says. done: as of `panels.words_html`."""
-    return f"<p{'' if done else ' class=unfinished'}>{escape(sentence)}</p>"
 
 
 def enough_html(visit: Visit, results: Mapping[str, Sufficiency]) -> str:
@@ -47,12 +41,12 @@ def enough_html(visit: Visit, results: Mapping[str, Sufficiency]) -> str:
             (str(trial.budget), trial.text, "same" if trial.same else "another")
             for trial in result.trials
         ]
-        table = html_table(("k", "answer", "against all tokens"), rows)
+        head = ("k", "answer", "against all tokens")
         sentence = result.sentence(title) if result.done else f"{title}: searching …"
         parts.append(
-            f"<section class='tried {slot.lower()}'>{progress_html(sentence, result.done)}"
+            f"<section class='tried {slot.lower()}'>{words_html(sentence, result.done)}"
             f"<details><summary>{len(result.trials)} budgets tried</summary>"
-            f"{scroll_html(f'Budgets tried, {slot}', table)}</details></section>"
+            f"{table_html(f'Budgets tried, {slot}', head, rows)}</details></section>"
         )
     parts += [
         words_html(
@@ -99,8 +93,7 @@ def two_questions_html(visit: Visit, question: str, second: Result) -> str:
         (asked, *(answers[label].text if label in answers else "–" for label in names))
         for asked, answers in both
     ]
-    table = html_table(("Question", *names.values()), rows)
-    return scroll_html("Answers to both questions", table)
+    return table_html("Answers to both questions", ("Question", *names.values()), rows)
 
 
 def change_key_html(size: float) -> str:
@@ -146,7 +139,7 @@ def carrier_html(
             sentence = results[slot].sentence(visit.titles[slot], visit.canvas.where)
             parts.append(
                 f'<section class="carried {slot.lower()}">'
-                f"{progress_html(sentence, results[slot].done)}"
+                f"{words_html(sentence, results[slot].done)}"
                 f"{_button(slot, results[slot])}</section>"
             )
     return "".join(parts)

@@ -19,7 +19,7 @@ from spare_demo.render.sentences import TEMPLATES
 from spare_demo.results.drawings import OF_MANY, PANELS, USUAL
 from spare_demo.ui.gradio_compat.files import keep_in_cache, write_to_cache
 from spare_demo.ui.terms import TERMS
-from spare_demo.ui.wire import MadeFile, refusal_reply, to_bytes, to_numbered_json
+from spare_demo.ui.wire import MadeFile, to_bytes, to_numbered_json
 
 _numbers = itertools.count()
 _HERE = Path(__file__).parent
@@ -117,12 +117,9 @@ def write_comparison(stage: gr.HTML, comparison: dict[str, Any]) -> str:
 
 
 def write_file(stage: gr.HTML, file: MadeFile) -> str:
-    """The reply that lets the browser fetch a file, or that says why it cannot be written.
+    """The reply that lets the browser fetch a file; raises OSError where it cannot be written.
 
     In a reply it would stay in memory for as long as somebody takes to read it.
     """
-    try:
-        path = write_to_cache(stage, file.content, file.name)
-    except OSError as error:
-        return refusal_reply(error)
+    path = write_to_cache(stage, file.content, file.name)
     return to_numbered_json("file", name=file.name, type=file.media_type, path=path)

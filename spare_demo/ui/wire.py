@@ -47,10 +47,8 @@ after the other, each from a multiple of 4. An array stands in the head as {"typ
 from __future__ import annotations
 
 import base64
-import functools
 import itertools
 import json
-from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -62,7 +60,6 @@ from spare_demo import measures
 from spare_demo.comparison.selections import Exploration
 from spare_demo.pruners.views import view_members
 from spare_demo.tokens import VisualTokens
-from spare_demo.ui.errors import sentence
 
 Array = NDArray[Any]
 
@@ -235,24 +232,6 @@ class MadeFile(NamedTuple):
     content: bytes
 
 
-def refusal_reply(error: Exception) -> str:
-    """Why there is no file."""
-    return to_numbered_json("refused", sentence=sentence(error))
-
-
-def with_file_refusals(handler: Callable[..., Iterator[dict]]) -> Callable[..., Iterator[dict]]:
-    """What goes wrong is said beside the button of the file, which waits for a word."""
-
-    @functools.wraps(handler)
-    def run(*inputs: Any, **controls: Any) -> Iterator[dict]:
-        try:
-            yield from handler(*inputs, **controls)
-        except Exception as error:
-            yield {"reply": refusal_reply(error)}
-
-    return run
-
-
 def _array_in_text(value: Array) -> dict[str, str]:
     data = base64.b64encode(value.tobytes()).decode("ascii")
     return {"type": value.dtype.str[1:], "data": data}
@@ -267,24 +246,22 @@ def _method(exploration: Exploration, label: str) -> dict[str, Any]:
     if method.by_hand and not method.inside:
         full = exploration.selections(exploration.n)[label]
     data: dict[str, Any] = {
-        "name": None,
-        "title": label,
-        "nested": False,
+        "name": None if method.by_hand else method.name,
+        "title": label if method.by_hand else method.title,
+        "nested": method.nested,
         "inside": label in exploration.inside,
         "order": None if full is None else array(full.order, "u2"),
         "gain": None if full is None else _floats(full.gain),
         "weight": _floats(exploration.weights[label]),
         "factors": None,
     }
-    if not method.by_hand:
-        data |= {"name": method.name, "title": method.title, "nested": method.nested}
-        factors = method.factors(exploration.view.tokens)
-        if factors is not None:
-            plain = bool((factors[0] == 1).all())
-            data["factors"] = {
-                "magnitude": None if plain else "squared_norms",
-                "text": array(factors[1], "f4"),
-            }
+    if factors := method.factors(exploration.view.tokens):
+        magnitude, text = factors
+        plain = bool((magnitude == 1).all())
+        data["factors"] = {
+            "magnitude": None if plain else "squared_norms",
+            "text": array(text, "f4"),
+        }
     return data
 
 

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import gradio as gr
+from gradio.events import Dependency
 
 from spare_demo.ui import panels
 from spare_demo.ui.borrowed_gpu import Here
@@ -28,6 +29,7 @@ from spare_demo.ui.viewer import write_comparison, write_file
 _FOLDS = ("lost_fold", "cost_fold", "kl_fold")
 _AGAIN = " Choose it again to ask: "  # between the questions of an example
 
+_WITH_LAYER = "(token, _, ...more) => [token, SPARE.state.depth, ...more]"
 _FILM_OVER = "() => { SPARE.emit('film-over') }"
 
 # One turn at the model for each question; the rest queue and see their place.
@@ -42,51 +44,51 @@ _NO_LONGER = (
 _FINDING: dict[str, Any] = {"concurrency_id": "find", "concurrency_limit": 1}
 
 
-def with_visits(handler: Handler, find: Callable[[Any], Any]) -> Handler:
-    """The handler with the visits in the place of their keys, by a method of `OpenVisits`."""
+def with_page(
+    handler: Handler,
+    find: Callable[[Any], Any],
+    stage: gr.HTML,
+    place: str = "message",
+    asked: str = "",
+) -> Handler:
+    """The handler with the visits in the place of their keys, and what it writes in files.
+
+    find: a method of `OpenVisits`. stage: the part on which the comparison is written. place and
+    asked: see `with_refusals`, which has what goes wrong here, too.
+    """
 
     def run(*inputs: Any, **controls: Any) -> Iterator[PageChanges]:
         found = {name: find(value) for name, value in controls.items()}
-        yield from handler(*map(find, inputs), **found)
-
-    return run
-
-
-def with_files(handler: Handler, stage: gr.HTML) -> Handler:
-    """The handler with the comparison on the stage, and what it made to hand over, in files."""
-
-    def run(*inputs: Any, **controls: Any) -> Iterator[PageChanges]:
-        for values in handler(*inputs, **controls):
+        for values in handler(*map(find, inputs), **found):
             if "stage" in values:
                 values = values | {"stage": write_comparison(stage, values["stage"])}
             if "file" in values:
                 values = {"reply": write_file(stage, values["file"])}
             yield values
 
-    return run
+    return with_refusals(run, place, asked)
 
 
-def until_asked(
-    steps: Iterator[PageChanges], visits: OpenVisits, put: Callable[[PageChanges], dict]
-) -> Iterator[dict]:
-    """What `put` makes of a search's steps, until its visitor has asked something else.
+def until_asked(steps: Iterator[PageChanges], visits: OpenVisits) -> Iterator[PageChanges]:
+    """A search's steps, until its visitor has asked something else.
 
     Each step brings Stop back, since a run that the search overtook shows Ask at its own end. Once
     something else was asked the buttons are that run's, and only a sentence says that the search
     ended. With it goes the picture that was found just before: see `in_steps`.
+
+    visits: where the visit of a step is put before the next step is asked for.
     """
     before = visits.times_put()
     picture: PageChanges = {}
     for values in steps:
         if visits.times_put() != before:
             ended = tried_html("The search ended, as something else was asked.")
-            yield put(picture | {"tried": ended})
+            yield picture | {"tried": ended}
             return
         if "image" in values:
             picture = {"image": values["image"]}
-        made = put(buttons("ask", running=True) | values)
         before += "visit" in values
-        yield made
+        yield buttons("ask", running=True) | values
 
 
 def until_awaited(steps: Iterator[PageChanges]) -> Iterator[PageChanges]:
@@ -107,8 +109,10 @@ def wire(
     opened: Sequence[Any],
     ask_on_load: bool,
     gpu: Here,
-) -> None:
-    """parts: as `layout.lay_out` returns them.
+) -> list[Dependency]:
+    """The runs of studies, which may take long.
+
+    parts: as `layout.lay_out` returns them.
     opened: the events after which the gallery or the Lab has put a picture and a question here.
     ask_on_load: whether the page opens without answers. gpu: where events run the model.
     """
@@ -138,24 +142,23 @@ def wire(
             # Ask can do without the visit before it.
             alone = handler in (handlers.ask, handlers.ask_linked)
             visit_of = visits.find if alone else visits.get
-            steps = with_refusals(with_files(with_visits(timed, visit_of), parts.stage), place)(
-                **dict(zip(names, values, strict=True))
-            )
+            whole = with_page(timed, visit_of, parts.stage, place)
+            steps = whole(**dict(zip(names, values, strict=True)))
             if handler in lasting:
                 steps = until_awaited(steps)
-            whole = in_steps(steps, "ask", again=("image", "curve", "kl", *_FOLDS))
-            yield from until_asked(whole, visits, put) if handler is find else map(put, whole)
+            steps = in_steps(steps, "ask", again=("image", "curve", "kl", *_FOLDS))
+            yield from map(put, until_asked(steps, visits) if handler is find else steps)
 
         return run
 
-    def once(handler: Handler, also: PageChanges | None = None, asked: str = "") -> Callable:
-        """All that the handler changes, in one go; asked: see `with_refusals`."""
-        event = gpu.stream(handler)
+    def once(
+        handler: Handler, also: PageChanges | None = None, place: str = "message", asked: str = ""
+    ) -> Callable:
+        """All that the handler changes, in one go; place and asked: see `with_refusals`."""
+        event = with_page(gpu.stream(handler), visits.get, parts.stage, place, asked)
 
         def run(*inputs: Any) -> dict:
-            filed = with_files(with_visits(event, visits.get), parts.stage)
-            steps = with_refusals(filed, asked=asked)(*inputs)
-            changes = [*steps, also or {}]
+            changes = [*event(*inputs), also or {}]
             made = put({name: value for change in changes for name, value in change.items()})
             return made or gr.skip()  # Gradio takes no dictionary without an output for an answer
 
@@ -169,7 +172,7 @@ def wire(
     studies = handlers.studies
     # Half of a film is nothing, so that one goes on to its end.
     lasting = (studies.enough, studies.carrier, studies.measure, studies.all_methods)
-    running = []
+    running, long = [], []
     p = parts
     redrawn = ["budget", "visit"]
     moving: dict[str, Any] = {"trigger_mode": "always_last", "concurrency_limit": 4, **QUIET}
@@ -202,6 +205,8 @@ def wire(
         answer = stream(handler, names, place)
         run = begun.then(answer, of(names), [*outputs, *of(more)], **turn, **(options | shown))
         running.append(run)
+        if handler in lasting:
+            long.append(run)
         # Turned away before its turn, it brings nothing that would end it.
         run.failure(None, None, [p.ask, p.stop], js=IDLE, **QUIET)
         if curve:
@@ -219,8 +224,6 @@ def wire(
     chip = p.chips.choose(
         with_event_data(once(choose_chip)), p.visit, [p.question, p.message], **QUIET
     )
-    for event in (chosen.then, drawn.then, chip.then, *(event.then for event in opened)):
-        answering(event, handlers.ask, asked, "always_last")
     for event in (p.ask.click, p.question.submit, p.offered.click, p.scene.click, p.chips.choose):
         event(None, None, p.notice, js="() => ''", **QUIET)  # a link's goes with its comparison
     answering(p.find.click, find, READ, place="tried", more=CHANGED, turn=_FINDING)
@@ -231,14 +234,16 @@ def wire(
     by = p.guidance_text.input(
         handlers.menus, [p.guidance_text, p.method_a, p.method_b], [p.method_a, p.method_b], **QUIET
     )
-    for event in (*chosen_anew, by.then):
+    shown_anew = (chosen.then, drawn.then, chip.then, by.then, *(event.then for event in opened))
+    for event in (*chosen_anew, *shown_anew):
         answering(event, handlers.ask, asked, "always_last")
 
     others = ["method_a", "method_b", "seed", "budget", "visit"]
     told = p.story_card.choose_methods(
         handlers.story_methods, p.guidance_text, [p.method_a, p.method_b], **QUIET
     )
-    for event in (p.method_a.input, p.method_b.input, p.seed.blur, told.then):
+    tuned = (p.tuned_a.change, p.tuned_b.change)
+    for event in (p.method_a.input, p.method_b.input, p.seed.blur, told.then, *tuned):
         answering(event, handlers.change_methods, others, "always_last")
 
     p.budget.change(None, p.budget, None, js="(budget) => { SPARE.showBudget?.(budget) }", **QUIET)
@@ -248,28 +253,33 @@ def wire(
     )
     p.by_hand.click(None, None, None, js="() => { SPARE.editByHand() }", **QUIET)
     p.keep.click(None, None, None, js="() => { SPARE.unfold('keep') }", **QUIET)
+    merged = once(handlers.merged, place="merged")
+    for event in (p.show_merged.click, p.token.submit):
+        event(merged, [p.token, p.layer, *of(redrawn)], p.merged, js=_WITH_LAYER, **QUIET)
     answering(p.find_enough.click, studies.enough, ["visit"], place="enough", curve=False)
     answering(p.find_carrier.click, studies.carrier, redrawn, place="carrier", curve=False)
     answering(p.measure.click, studies.measure, redrawn, place="kl_words", curve=False)
     answering(p.compare_all.click, studies.all_methods, redrawn, place="many", curve=False)
-    filmed = answering(p.cite.film, studies.film, redrawn, curve=False)
+    filmed = answering(p.cite.film, studies.film, redrawn, place="file", curve=False)
     filmed.then(None, None, None, js=_FILM_OVER, **QUIET)
     for event in (p.compare_questions.click, p.other.submit):
         inputs = ["other", "budget", "visit"]
         answering(event, studies.second, inputs, place="second", curve=False)
     # js/core.js asks them one after the other.
     asking: dict[str, Any] = moving | {"trigger_mode": "multiple"}
-    words = with_event_data(once(studies.words, asked="words"))
-    p.stage.words(words, p.visit, [p.reply, p.message], **asking)
+    replies = handlers.replies
+    for asks, reply, kind in (
+        (p.stage.words, studies.words, "words"),
+        (p.stage.picks, replies.picks, "picks"),
+        (p.stage.leftover, replies.leftover, "leftover"),
+        (p.why.why, replies.why, "why"),
+    ):
+        handler = with_event_data(once(reply, asked=kind))
+        asks(handler, p.visit, [p.reply, p.message], **asking)
     # A file of a large photo takes hundreds of megabytes while it is made.
     filing: dict[str, Any] = asking | {"concurrency_id": "file", "concurrency_limit": 1}
-    for part, name, turn in (
-        *((p.stage, "picks", asking), (p.stage, "leftover", asking), (p.why, "why", asking)),
-        *((p.cite, "cite", filing), (p.cite, "save_page", filing)),
-    ):
-        reply = getattr(handlers.replies, name)
-        handler = with_event_data(once(reply, asked=name if turn is asking else ""))
-        getattr(part, name)(handler, p.visit, [p.reply, p.message], **turn)
+    for asks, reply in ((p.cite.cite, replies.cite), (p.cite.save_page, replies.save_page)):
+        asks(with_event_data(once(reply, place="file")), p.visit, p.reply, **filing)
     linked = p.stage.reopen(
         with_event_data(once(handlers.reopen)), p.visit, of([*CONTROLS, "notice"]), **QUIET
     )
@@ -283,9 +293,6 @@ def wire(
         moved = button.click(to, p.visit, p.budget, queue=False, **QUIET)
         redraw = moved.then(once(handlers.redraw), of(redrawn), outputs, **moving)
         answering(redraw.then, handlers.settle, redrawn, "always_last")
-
-    for event in (p.tuned_a.change, p.tuned_b.change):
-        answering(event, handlers.change_methods, others, "always_last")
 
     checking = moving | {"concurrency_limit": 2}  # a picture is large while it is looked at
     p.image.input(once(handlers.check_upload), p.image, p.message, **checking)
@@ -301,3 +308,4 @@ def wire(
     stopped.then(draw_curve, of(redrawn), drawn_curve, **moving)
     questions = json.dumps([_AGAIN.join(example.answers) for example in handlers.offered])
     demo.load(None, None, None, js=f"() => SPARE.openPage({questions})", **QUIET)
+    return long

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from spare_demo import measures
-from spare_demo.analysis.why import STAND_INS, leftover, stand_ins, weigh, why
+from spare_demo.analysis.why import STAND_INS, stand_ins, weigh, why
 from spare_demo.comparison.request import choose
 from spare_demo.comparison.selections import Exploration, explore
 from spare_demo.models import LlavaModel
@@ -137,21 +137,20 @@ def test_no_more_stand_ins_than_asked_for() -> None:
     assert len(stand_ins(x, range(1, 20), 0).tokens) == STAND_INS
 
 
-def test_leftover_of_a_merging_selection_is_not_defined() -> None:
-    tokens = picture(12, 5, 0, torch.float64)
-    plain = leftover(tokens, Selection(order=[3, 4]))
-    np.testing.assert_allclose(
-        plain.numpy(), novelty(references.as_array(tokens.features), [3, 4]), atol=1e-12
-    )
-    merged = Selection(order=[3, 4], features=tokens.features[:1], sources=torch.ones(1, 12))
-    assert leftover(tokens, merged) is None
-
-
 @pytest.fixture(scope="module")
 def exploration(tiny_model: LlavaModel, photo: Image.Image) -> Exploration:
     view = tiny_model.encode(photo, "Which number is written on the small triangle?")
     methods = choose(("spare", "cdpruner", "random", "uniform"))
     return explore(view, methods).with_set("mine", Selection(order=[7, 2, 11]))
+
+
+def test_leftover_of_a_merging_selection_is_not_defined(exploration: Exploration) -> None:
+    features = exploration.view.tokens.features
+    plain = exploration.leftover(Selection(order=[3, 4]))
+    expected = novelty(references.as_array(features), [3, 4])
+    np.testing.assert_allclose(plain.numpy(), expected, atol=1e-12)
+    sources = torch.ones(1, len(features))
+    assert exploration.leftover(Selection([3, 4], features=features[:1], sources=sources)) is None
 
 
 @pytest.mark.parametrize("label", ["spare", "cdpruner"])
@@ -170,7 +169,7 @@ def test_why_a_patch_was_kept_or_lost(exploration: Exploration, label: str) -> N
     assert lost.factors.value < lost.winning.value
     assert set(lost.stand_ins.tokens) <= set(order[:5])
     assert lost.leftover == lost.stand_ins.leftover
-    left = leftover(exploration.view.tokens, exploration.selections(5)[label])
+    left = exploration.leftover(exploration.selections(5)[label])
     assert lost.leftover == pytest.approx(float(left[order[9]]), abs=1e-9)
     assert lost.cosine == pytest.approx(float(exploration.view.relevance[order[9]]))
     later = why(exploration, label, order[9], 5, step=8)  # beyond the budget, but known

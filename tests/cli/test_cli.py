@@ -22,8 +22,8 @@ from PIL import Image
 from spare_demo.analysis.leave_one_out import leave_one_out
 from spare_demo.cli import methods
 from spare_demo.cli.main import main
-from spare_demo.cli.methods_table import markdown
-from spare_demo.models import LlavaModel, ModelError, catalogue, load_model
+from spare_demo.cli.methods import markdown
+from spare_demo.models import CATALOGUE, LlavaModel, ModelError, load_model
 from spare_demo.models.loading.catalogue import ASSETS
 from spare_demo.pruners import PRUNERS
 from spare_demo.render.canvas import Canvas
@@ -244,6 +244,20 @@ def test_an_earlier_result_makes_a_page_or_a_film_only_when_asked_again(
     assert film.exists()
 
 
+def test_a_folder_that_cannot_be_is_refused_before_the_model_is_asked_again(
+    run: Run,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _, out = run()
+    monkeypatch.delattr("spare_demo.cli.compare.load_model")
+    (tmp_path / "taken").write_text("")
+    argv = ["compare", "--from", str(out / "result.json"), "--out", str(tmp_path / "taken")]
+    assert main([*argv, "--again"]) == 1
+    assert "taken has to be a folder, and a file lies there" in capsys.readouterr().err
+
+
 def test_the_flags_arrive_in_the_record(run: Run) -> None:
     out, data = recorded(
         run,
@@ -422,8 +436,8 @@ def test_the_tables_list_everything(capsys: pytest.CaptureFixture[str]) -> None:
     ]
     assert main(["models"]) == 0
     table = capsys.readouterr().out
-    for row in catalogue():
-        assert f"\n{row['name']} " in table
+    for name in ("auto", *CATALOGUE):
+        assert f"\n{name} " in table
 
 
 def test_from_draws_the_same_bytes_without_a_model(

@@ -427,6 +427,21 @@ def test_a_gallery_is_mined_from_seeds(
     assert (tmp_path / "gallery" / "index.html").exists()
 
 
+def test_a_gallery_is_of_the_system_sentence_asked_for(
+    tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    systems = []
+
+    def load_model(*given: Any, system: str, **more: Any) -> Model:
+        systems.append(system)
+        raise ModelError("no model")
+
+    monkeypatch.setattr(command.gallery, "load_model", load_model)
+    words = ["--model", str(tiny_folder), "--gallery", str(tmp_path / "gallery")]
+    assert main(["evaluate", *words, "--system", "none"]) == 1
+    assert systems == ["none"]
+
+
 def test_results_or_a_gallery_and_not_both(
     tiny_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -18,8 +18,6 @@ import pytest
 from evaluate_program import FILES, PATIENCE, Run
 from ports import free_port
 
-from spare_demo.cli import workers as options
-
 needs_ray = pytest.mark.skipif(
     find_spec("ray") is None, reason="Ray is not installed: pip install '.[ray]'"
 )
@@ -39,7 +37,7 @@ def test_one_gpu_for_several_workers_is_refused(refusal) -> None:
 def test_without_ray_the_command_that_installs_it_is_said(
     refusal, monkeypatch: pytest.MonkeyPatch, more: tuple[str, ...]
 ) -> None:
-    monkeypatch.setattr(options, "find_spec", lambda name: None)
+    monkeypatch.setattr("spare_demo.cli.evaluate.find_spec", lambda name: None)
     assert refusal(*more) == "Several workers need Ray. Install it: pip install '.[ray]'"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from spare_demo.cli.methods_table import markdown, measure_methods
+from spare_demo.cli.methods import markdown, measure_methods
 from spare_demo.models import LlavaModel
 from spare_demo.pruners import PRUNERS
 
@@ -48,7 +48,7 @@ def test_the_table_says_both_counts_of_a_budget() -> None:
 
 
 def test_what_is_measured_is_every_method_that_can_run(tiny_model: LlavaModel, monkeypatch) -> None:
-    monkeypatch.setattr("spare_demo.cli.methods_table.BUDGET", 5)
+    monkeypatch.setattr("spare_demo.cli.methods.BUDGET", 5)
     seconds, where = measure_methods(tiny_model)
     # Its three layers are too few for the schedules that prune three times.
     able = [name for name, m in PRUNERS.items() if len(getattr(m, "stop_layers", ())) < 3]

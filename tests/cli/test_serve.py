@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import socket
 import subprocess
 import sys
@@ -60,6 +61,38 @@ def test_on_zero_gpu_its_package_is_imported_before_any_other(tmp_path: Path) ->
         text=True,
     )
     assert (ended.returncode, ended.stderr) == (1, "spaces was imported first\n")
+
+
+_COUNT_HEAPS = """
+import ctypes, sys, threading
+import spare_demo.models
+from spare_demo.cli.main import main
+
+def count_heaps(*given, **named):
+    together = threading.Barrier(12)
+    def allocate():
+        held = bytearray(50_000)
+        together.wait()
+    threads = [threading.Thread(target=allocate) for _ in range(12)]
+    [thread.start() for thread in threads], [thread.join() for thread in threads]
+    library = ctypes.CDLL(None)
+    library.fopen.restype = ctypes.c_void_p
+    file = ctypes.c_void_p(library.fopen(sys.argv[2].encode(), b"w"))
+    library.malloc_info(0, file), library.fclose(file)
+    raise ValueError("counted")
+
+spare_demo.models.load_model = count_heaps
+main(["serve", "--model", "built-in", "--port", sys.argv[1]])
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library")
+def test_the_threads_of_a_server_share_heaps_whose_memory_can_be_given_back(tmp_path: Path) -> None:
+    report = tmp_path / "heaps.xml"
+    command = [sys.executable, "-c", _COUNT_HEAPS, str(free_port()), str(report)]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert ended.stderr == "counted\n"
+    assert report.read_text().count("<heap nr=") <= 3  # those of the start, and two
 
 
 @pytest.mark.parametrize("step", ["_locked", "_set_temporary"])

@@ -114,7 +114,7 @@ def test_a_few_pictures_decide_nothing() -> None:
     (sentence,) = verdicts(summary)
     assert "This model is undecided at every budget" in sentence
     assert "at layer -2 is undecided" in " ".join(reasons(summary, WIDE))
-    said = " ".join(findings(summary, 32))
+    said = " ".join(findings(summary))
     assert "the other one cannot be told from it" in said
     assert "on the things asked about or off them cannot be told: mean" in said
     assert "fewer than 20 pictures intervals are too narrow to go by" in said

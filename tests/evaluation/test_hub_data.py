@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from references import encoded
 
 from spare_demo.evaluation import hub_data
 from spare_demo.evaluation.hub_data import _picture_file, read_dataset
-from spare_demo.evaluation.sheets import BadLine, Fields, Sheet
+from spare_demo.evaluation.sheets import Fields, Sheet
 
 needs_datasets = pytest.mark.skipif(
     find_spec("datasets") is None, reason="datasets is not installed: pip install '.[datasets]'"
@@ -70,9 +70,24 @@ def folder(tmp_path: Path) -> Path:
 FIELDS = Fields(picture="photo")
 
 
+def refuse(sentence: str) -> None:
+    raise ValueError(sentence)
+
+
+def read(
+    source: str,
+    config: str | None,
+    fields: Fields,
+    most: int | None = None,
+    skip: Callable[[str], None] = refuse,
+) -> list[Sheet]:
+    """The sheets of a dataset; a bad row ends the reading unless it is skipped."""
+    return read_dataset(source, config, fields, most, skip)
+
+
 @needs_datasets
 def test_rows_with_one_picture_are_one_sheet(folder: Path, home: Path) -> None:
-    sheets = read_dataset(f"hf:{folder}:validation", None, FIELDS)
+    sheets = read(f"hf:{folder}:validation", None, FIELDS)
     assert asked(sheets) == [(["What?", "Where?"], RED), (["Which?"], BLUE)]
     assert [q.answers for s in sheets for q in s.questions] == [
         ("cat",),
@@ -83,14 +98,14 @@ def test_rows_with_one_picture_are_one_sheet(folder: Path, home: Path) -> None:
     assert sheets[1].where == f"{sheets[1].picture} (row 2 of {folder})"
     kept = home / "spare-demo" / "pictures"
     assert {f.name[:16] for f in kept.iterdir()} == {s.picture for s in sheets}
-    again = read_dataset(f"hf:{folder}:validation", None, FIELDS)
+    again = read(f"hf:{folder}:validation", None, FIELDS)
     assert [s.picture for s in again] == [s.picture for s in sheets]
     assert len(list(kept.iterdir())) == 2
 
 
 @needs_datasets
 def test_no_more_rows_are_read_than_asked_for(folder: Path) -> None:
-    sheets = read_dataset(f"hf:{folder}:validation", None, FIELDS, most=2)
+    sheets = read(f"hf:{folder}:validation", None, FIELDS, most=2)
     assert asked(sheets) == [(["What?"], RED), (["Which?"], BLUE)]
 
 
@@ -105,8 +120,8 @@ def test_the_answer_of_a_class_label_is_its_name(tmp_path: Path) -> None:
         answer=datasets.ClassLabel(names=["no", "yes"]),
     )
     datasets.Dataset.from_dict(rows, features).to_parquet(tmp_path / "test.parquet")
-    bad: list[BadLine] = []
-    (sheet,) = read_dataset(f"hf:{tmp_path}:test", None, Fields(), None, bad.append)
+    bad: list[str] = []
+    (sheet,) = read(f"hf:{tmp_path}:test", None, Fields(), None, bad.append)
     assert [q.answers for q in sheet.questions] == [("yes",), ("no",)]
     assert len(bad) == 1
 
@@ -130,14 +145,14 @@ def test_what_a_dataset_lacks_is_a_sentence(
     folder: Path, source: str, fields: Fields, says: str
 ) -> None:
     with pytest.raises(ValueError, match=says) as refused:
-        read_dataset(source.replace("FOLDER", str(folder)), None, fields)
+        read(source.replace("FOLDER", str(folder)), None, fields)
     assert str(refused.value).count("\n") == 0
 
 
 @needs_datasets
 def test_a_configuration_that_is_not_there(folder: Path) -> None:
     with pytest.raises(ValueError, match=r"cannot be read: .*'small'"):
-        read_dataset(f"hf:{folder}:validation", "small", FIELDS)
+        read(f"hf:{folder}:validation", "small", FIELDS)
 
 
 @needs_datasets
@@ -156,10 +171,10 @@ def test_a_bad_row_is_named_and_left_out_only_if_asked(tmp_path: Path) -> None:
         {"image": str(path / "a.png"), "question": "Where?", "answer": "x"},
     ]
     (path / "test.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    with pytest.raises(BadLine, match=r'Row 2 of .*: "answer" must be a text'):
-        read_dataset(f"hf:{path}:test", None, Fields())
+    with pytest.raises(ValueError, match=r'Row 2 of .*: "answer" must be a text'):
+        read(f"hf:{path}:test", None, Fields())
     bad: list[str] = []
-    sheets = read_dataset(f"hf:{path}:test", None, Fields(), None, lambda b: bad.append(str(b)))
+    sheets = read(f"hf:{path}:test", None, Fields(), None, bad.append)
     assert asked(sheets) == [(["What?", "Where?"], RED)]
     ends = [line.split(": ", 1)[1] for line in bad]
     assert ends == [
@@ -182,16 +197,16 @@ def test_a_picture_of_an_archive_in_the_folder(tmp_path: Path) -> None:
             file.writestr("a.png", png("blue"))
     row = {"image": "zip://a.png::photos.zip", "question": "What?", "answer": "x"}
     (path / "test.jsonl").write_text(json.dumps(row))
-    assert asked(read_dataset(f"hf:{path}:test", None, Fields())) == [(["What?"], BLUE)]
+    assert asked(read(f"hf:{path}:test", None, Fields())) == [(["What?"], BLUE)]
     (path / "test.jsonl").write_text(json.dumps({**row, "image": "zip://a.png::../outside.zip"}))
-    with pytest.raises(BadLine, match="outside the dataset"):
-        read_dataset(f"hf:{path}:test", None, Fields())
+    with pytest.raises(ValueError, match="outside the dataset"):
+        read(f"hf:{path}:test", None, Fields())
 
 
 @pytest.mark.parametrize("source", ["hf:owner/name", "hf:", "hf::train", "hf:owner/name:"])
 def test_a_source_without_a_split(source: str) -> None:
     with pytest.raises(ValueError, match=r"names no split\. Give it as hf:OWNER/NAME:SPLIT"):
-        read_dataset(source, None, Fields())
+        read(source, None, Fields())
 
 
 def test_without_datasets_the_command_that_installs_it_is_said(
@@ -199,7 +214,7 @@ def test_without_datasets_the_command_that_installs_it_is_said(
 ) -> None:
     monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(ValueError, match=r"Install it: pip install '\.\[datasets\]'"):
-        read_dataset("hf:owner/name:train", None, Fields())
+        read("hf:owner/name:train", None, Fields())
 
 
 @pytest.mark.parametrize(

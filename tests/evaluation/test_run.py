@@ -16,7 +16,7 @@ from spare_demo import measures
 from spare_demo.comparison.request import choose
 from spare_demo.evaluation import relevance_places as where
 from spare_demo.evaluation.experiment import Experiment
-from spare_demo.evaluation.run import PictureResults, expected_rows, run
+from spare_demo.evaluation.run import PictureResults, run
 from spare_demo.evaluation.sheets import LETTER_INSTRUCTION, Sheet, SheetQuestion, draw_sheets
 from spare_demo.evaluation.variants import Variant
 from spare_demo.images.load import PictureError
@@ -60,7 +60,7 @@ def test_every_result_is_that_of_the_single_steps(
     tiny_model: LlavaModel, sheets: list[Sheet], experiment: Experiment, whole: list[PictureResults]
 ) -> None:
     assert [m.sheet for m in whole] == sheets
-    counts = expected_rows(sheets, experiment)
+    counts = experiment.expected_rows(sheets)
     for m in whole:
         assert len(m.rows) == counts[m.sheet.set, m.sheet.picture]
     for row in whole[0].rows:
@@ -286,7 +286,8 @@ def test_a_share_is_of_each_pictures_own_tokens(tiny_qwen: QwenModel, size: tupl
     assert {"uniform", "divprune", "fastv"} <= set(names)
     experiment = Experiment(choose(names), ("10%", "75%"), max_new_tokens=2).within(tiny_qwen)
     (measured,) = run(tiny_qwen, [sheet], experiment)
-    assert len(measured.rows) == experiment.rows_of(sheet)
+    (count,) = experiment.expected_rows([sheet]).values()
+    assert len(measured.rows) == count
     view = tiny_qwen.encode(photo, "What?")
     n = view.tokens.n
     full = tiny_qwen.answer(view, None, 2)

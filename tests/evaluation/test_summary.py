@@ -15,7 +15,6 @@ import pytest
 from scipy.stats import binomtest
 
 from spare_demo.evaluation import cells, figures, report, tables
-from spare_demo.evaluation.budgets import middle
 from spare_demo.evaluation.report import write_files
 from spare_demo.evaluation.results import Place, Row
 from spare_demo.evaluation.statistics import Draws, Estimate, holm, sign_flip_test, wilson
@@ -206,15 +205,15 @@ def test_the_best_is_compared_by_paired_differences() -> None:
     assert summary.accuracy["worse", 64].high > summary.accuracy["random", 64].low
     assert summary.behind_best["worse", 64].apart_from(0)
     assert not summary.behind_best["same", 64].apart_from(0)
-    sentence = next(line for line in report.findings(summary, 64) if "most often" in line)
+    sentence = next(line for line in report.findings(summary) if "most often" in line)
     assert "1 of the other 2 cannot be told from it" in sentence
     assert "same +0.0" in sentence and "worse -" not in sentence
     alike = [replace(row, method=f"c{n}") for n in range(7) for row in best]
-    crowd = " ".join(report.findings(summarise([*best, *alike, rows[0]])["held-out"], 64))
+    crowd = " ".join(report.findings(summarise([*best, *alike, rows[0]])["held-out"]))
     assert "7 of the other 7 cannot be told from it, the nearest, minus it" in crowd
     assert "c4 +0.0" in crowd and "c5" not in crowd
     alone = summarise([*best, *worse, rows[0]])["held-out"]
-    assert "The other one is behind it" in " ".join(report.findings(alone, 64))
+    assert "The other one is behind it" in " ".join(report.findings(alone))
 
 
 def test_reconstruction_and_diversity_are_compared_on_every_measure() -> None:
@@ -344,7 +343,7 @@ def test_places_are_averaged_by_layer() -> None:
     assert list(places) == [-2, -1]
     assert places[-2]["asked"].value == pytest.approx(0.255)
     assert (places[-2]["others"].value, places[-2]["others"].count) == (pytest.approx(0.1), 2)
-    text = " ".join(report.findings(summarise(made(24), PLACES)["held-out"], 64))
+    text = " ".join(report.findings(summarise(made(24), PLACES)["held-out"]))
     assert "penultimate layer: high raw cosine falls on the things asked about" in text
     assert "last layer: high raw cosine falls off the things asked about" in text
 
@@ -354,13 +353,13 @@ def test_findings_leave_out_what_there_is_nothing_to_say_of() -> None:
     rows = [*made(), *(replace(row, method="cdpruner") for row in spare)]
     nowhere = Place("held-out", "0", 0, -2, *[math.nan] * 5)
     summary = summarise(rows, [nowhere], reference="random")["held-out"]
-    said = report.findings(summary, 64)
+    said = report.findings(summary)
     assert said and all(said)
 
 
 def test_every_table_has_its_numbers() -> None:
     summary = summarise(made(24), PLACES)["held-out"]
-    found = {table.title: table for table in tables.all_tables(summary, 64)}
+    found = {table.title: table for table in tables.all_tables(summary)}
     assert len(found) == 10
     for table in found.values():
         assert {len(row) for row in table.rows} == {len(table.head)}
@@ -383,7 +382,7 @@ def test_every_table_has_its_numbers() -> None:
 def test_what_intervals_are_is_said_once(pictures: int) -> None:
     places = [place for place in PLACES if int(place.picture) < pictures]
     summary = summarise(made(pictures), places)["held-out"]
-    notes = [table.note for table in tables.all_tables(summary, 64)]
+    notes = [table.note for table in tables.all_tables(summary)]
     assert [note.count("bootstrap over pictures") for note in notes] == [1] + [0] * 9
     assert sum("too narrow to go by" in note for note in notes) == (pictures == 1)
     assert (
@@ -396,25 +395,25 @@ def test_a_category_that_another_program_wrote_beside_one_answer_is_in_no_way() 
     rows = made()
     edited = next(i for i, row in enumerate(rows) if row.method == "spare")
     rows[edited] = replace(rows[edited], category="mine")
-    first, *_ = tables.all_tables(summarise(rows)["held-out"], 64)
+    first, *_ = tables.all_tables(summarise(rows)["held-out"])
     assert "all questions" in first.text() and "mine" not in first.text()
 
 
 def test_without_methods_there_is_the_unpruned_model() -> None:
     rows = [row for row in made() if row.method in ("unpruned", "blank")]
     summary = summarise(rows)["held-out"]
-    assert [t.title for t in tables.all_tables(summary, 0)] == [
+    assert [t.title for t in tables.all_tables(summary)] == [
         "Right answers with nothing pruned, in percent"
     ]
-    assert figures.all_figures(summary, middle(summary.budgets)) == []
-    assert len(report.findings(summary, 0)) == 2
+    assert figures.all_figures(summary) == []
+    assert len(report.findings(summary)) == 2
 
 
 def test_methods_without_a_reconstruction_have_no_figure_of_it() -> None:
     """Those inside the language model have no single token set to rebuild the others from."""
     rows = [replace(row, error=float("nan")) for row in made()]
     summary = summarise(rows)["held-out"]
-    names = [figure.name for figure in figures.all_figures(summary, 16)]
+    names = [figure.name for figure in figures.all_figures(summary)]
     assert "accuracy" in names and "reconstruction" not in names
     rows += [replace(row, method="cdpruner", error=0.1) for row in rows if row.method == "spare"]
     pairs = summarise(rows)["held-out"].pairs
@@ -435,7 +434,7 @@ def test_pictures_of_different_sizes_are_one_column_of_all_tokens() -> None:
     assert (found.count, found.value) == (30, pytest.approx(1 - 3 / 30))
     assert [k for m, k in summary.accuracy if m in ("unpruned", "blank")] == [111, 111]
     assert tables.accuracy(summary).head == ("", "16 tokens", "64 tokens", "100 to 111 tokens")
-    assert "With all 100 to 111 tokens 90.0 %" in report.findings(summary, 64)[0]
+    assert "With all 100 to 111 tokens 90.0 %" in report.findings(summary)[0]
     assert all(column in summary.kl for column in (("unpruned", 111), ("blank", 111)))
 
 
@@ -450,7 +449,7 @@ def test_shares_stand_on_an_axis_of_their_own() -> None:
     assert [point.x for point in drawn.series[0].points] == [5.0, 12.5]
     head = ("", "5% of the tokens", "12.5% of the tokens", "576 tokens")
     assert tables.accuracy(summary).head == head
-    said = report.findings(summary, middle(summary.budgets))
+    said = report.findings(summary)
     assert any(line.startswith("5% of the tokens at random lose") for line in said)
     cells = as_json({"data": summary})["data"]["accuracy"]  # type: ignore[index]
     assert {cell["budget"] for cell in cells} == {576, "5%", "12.5%"}
@@ -460,7 +459,7 @@ def test_figures_hold_the_estimates() -> None:
     rows = made()
     rows += [replace(r, method="spare-reconstruction") for r in rows if r.method == "spare"]
     summary = summarise(rows)["held-out"]
-    found = {figure.name: figure for figure in figures.all_figures(summary, 16)}
+    found = {figure.name: figure for figure in figures.all_figures(summary)}
     assert list(found) == ["accuracy", "skills", "reconstruction", "ablation"]
     chart = found["accuracy"].chart
     assert isinstance(chart, Lines)
@@ -470,7 +469,8 @@ def test_figures_hold_the_estimates() -> None:
         16, 100 * estimate.value, 100 * estimate.low, 100 * estimate.high,
     )  # fmt: skip
     assert chart.levels["All tokens"] == 100
-    bars = found["skills"].chart
+    skills = figures.skills(summary, 16)
+    bars = skills.chart
     assert isinstance(bars, Bars)
     assert bars.groups == ("1 skill", "2 skills")
     assert bars.series[0].points[1].y == 100 * summary.numbers[2]["spare", 16].value
@@ -482,7 +482,7 @@ def test_figures_hold_the_estimates() -> None:
     said = f": SPARE {point.y:.3g} at 16 and 100 at {last:g}; "
     assert said in found["accuracy"].sentence
     two = f" at 1 skill and {bars.series[0].points[1].y:.3g} at 2 skills"
-    assert two in found["skills"].sentence
+    assert two in skills.sentence
     # A method has its colour, whichever others stand beside it.
     for figure in found.values():
         for series in figure.chart.series:
@@ -534,7 +534,7 @@ def test_all_methods_are_in_the_tables_by_group_and_a_few_in_the_figures() -> No
         for group, heading in GROUPS.items():
             titles = [method.title for method in PRUNERS.values() if method.group == group]
             assert sorted(groups[f"{heading}:"]) == sorted(titles)
-    for figure in figures.all_figures(summary, 64):
+    for figure in figures.all_figures(summary):
         series = figure.chart.series
         assert len(series) <= 11
         assert len({look_of(one.place) for one in series}) == len(series)
@@ -571,7 +571,7 @@ def test_the_papers_tables_have_their_rows_at_32_where_all_of_them_were_measured
     for number, label in enumerate(labels):
         rows += [replace(row, method=label, error=0.1 * number) for row in spare]
     summary = summarise(rows)["held-out"]
-    found = {table.title: table for table in tables.all_tables(summary, 64)}
+    found = {table.title: table for table in tables.all_tables(summary)}
     table_6 = found["Without text at 32 tokens, as in Table 6"]
     assert [row[:2] for row in table_6.rows] == [
         ("SPARE, reconstruction only", "0.000 (0.000 to 0.000)"),

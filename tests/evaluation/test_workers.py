@@ -13,10 +13,9 @@ import pytest
 from PIL import Image
 
 from spare_demo.comparison.request import choose
-from spare_demo.evaluation.experiment import Experiment
-from spare_demo.evaluation.fit import describe, fit
+from spare_demo.evaluation.experiment import Experiment, describe, fit
 from spare_demo.evaluation.results import Results, csv_text, load
-from spare_demo.evaluation.run import expected_rows, run
+from spare_demo.evaluation.run import run
 from spare_demo.evaluation.sheets import Sheet, SheetQuestion, draw_sheets
 from spare_demo.evaluation.workers import Worker, load_and_fit, pack, share_of_each, unpack
 from spare_demo.images.load import PictureError, open_picture
@@ -56,7 +55,7 @@ def test_rows_in_any_order_and_twice_give_the_folder_of_one_process(
     random.Random(2).shuffle(rows)
     assert [row["picture"] for row in rows] != [sheet.picture for sheet in sheets]
     rows.insert(2, rows[0])
-    expected = expected_rows(sheets, experiment)
+    expected = experiment.expected_rows(sheets)
     for name, results in (
         ("one", run(tiny_model, sheets, experiment)),
         ("many", unpack(rows, sheets, None)),
@@ -76,7 +75,7 @@ def test_rows_in_any_order_and_twice_give_the_folder_of_one_process(
 
 def test_a_missing_picture_is_not_passed_over(worker: Worker, sheets: list[Sheet]) -> None:
     rows = measured(worker, sheets[:1])
-    with pytest.raises(ValueError, match="1 pictures came back from no worker"):
+    with pytest.raises(ValueError, match=r"^1 picture came back from no worker\."):
         list(unpack(rows, sheets[:2], None))
 
 

@@ -171,7 +171,7 @@ def test_the_fixed_setting_has_2880_tokens_and_keeps_padding(size):
     assert not grid.padding[:576].any()
     if size == (900, 500):  # 672 x 374 of 672 x 672
         assert int(grid.padding.sum()) == 48 * 2 * (149 // 14)
-        assert grid.canvas == grid.parts[1].extent
+        assert grid.parts[1].canvas == grid.parts[1].extent
 
 
 @pytest.mark.parametrize("unpad", [False, True])

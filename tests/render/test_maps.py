@@ -11,7 +11,7 @@ from spare_demo.images.geometry import tile_grids
 from spare_demo.images.preprocess import fit
 from spare_demo.render.canvas import Canvas
 from spare_demo.render.colours import cividis
-from spare_demo.render.curves import CurveChart, kl_chart
+from spare_demo.render.curves import kl_chart
 from spare_demo.render.display import ColourBar, Display, Text
 from spare_demo.render.maps import consensus_map, leftover_map, relevance_change_map, weight_map
 from spare_demo.render.overlay import question_difference
@@ -125,20 +125,3 @@ def test_the_kl_curve_draws_and_says_its_numbers() -> None:
         "KL of the first word to the unpruned model, in nats, with 4 tokens: SPARE 0.500, CDPruner "
         "0.250, random picks 1.00 on average (0.500 to 1.50). 0 means that nothing changed."
     )
-
-
-def test_every_curve_has_a_value_for_each_budget() -> None:
-    pair = [0.2, 0.1]
-
-    def make(budgets: list[int], series: dict[str, list[float]], random: list[float]) -> None:
-        CurveChart(budgets, series, (pair[: len(budgets)], random, random), 1, "y", "y")
-
-    make([1, 2], {"a": pair}, pair)
-    with pytest.raises(ValueError, match="a: 1 values for 2 budgets"):
-        make([1, 2], {"a": [0.2]}, pair)
-    with pytest.raises(ValueError, match="random: 0 values for 2 budgets"):
-        make([1, 2], {"a": pair}, [])
-    with pytest.raises(ValueError, match="random: 0 values for 0 budgets"):
-        make([], {}, [])
-    with pytest.raises(ValueError, match="SVD bound: 1 values for 2 budgets"):
-        CurveChart([1, 2], {"a": pair}, (pair, pair, pair), 1, "y", "y", bound=[0.1])

@@ -183,12 +183,14 @@ def test_difference_counts_in_sentence_and_legend(wide):
     assert entries == ["both 1", "only SPARE 3", "only CDPruner 1", "neither 139", "padding"]
     assert note == "Jaccard 0.20 (two random picks: 0.03)"
     assert result.sentence == (
-        "SPARE kept 4 of 144 tokens; 1 of them CDPruner kept too (of its 2). "
+        "SPARE keeps 4 tokens and CDPruner 2, 1 of them in common. "
         "2 of SPARE's and 0 of CDPruner's lie in padding. "
         "Jaccard 0.20 (two random picks: 0.03)."
     )
     assert result.image.size[0] == wide.size[0]
     assert result.image.size[1] > wide.size[1]
+    equal = difference(wide, [70, 71], [70, 72], "SPARE", "CDPruner", 1 / 3, 0.01)
+    assert equal.sentence.startswith("SPARE and CDPruner keep 1 of their 2 tokens in common. ")
 
 
 def test_all_pictures_of_a_canvas_have_one_size(wide):
@@ -301,15 +303,19 @@ def test_drawing_leaves_the_canvas_and_the_input_alone(wide):
 
 
 KS = [1, 8, 32, 128]
-FALL = torch.tensor([0.9, 0.7, 0.5, 0.2])
+FALL = [0.9, 0.7, 0.5, 0.2]
+
+
+def fall(above: float) -> list[float]:
+    return [value + above for value in FALL]
 
 
 def curve_figure(**changes):
     arguments = {
         "budgets": KS,
-        "series": {"SPARE": FALL, "CDPruner": FALL + 0.05},
-        "random": (FALL + 0.1, FALL + 0.08, FALL + 0.12),
-        "bound": FALL - 0.1,
+        "series": {"SPARE": FALL, "CDPruner": fall(0.05)},
+        "random": (fall(0.1), fall(0.08), fall(0.12)),
+        "bound": fall(-0.1),
         "budget": 32,
     }
     return error_chart(**{**arguments, **changes})
@@ -324,7 +330,7 @@ def test_curves_hold_the_numbers_in_the_methods_colours():
     assert lines["SPARE"].line.color == "rgb(0,114,178)"
     assert lines["CDPruner"].line.color == "rgb(213,94,0)"
     assert lines["SVD bound"].line.dash == "dash"
-    assert list(lines["SPARE"].y) == pytest.approx(FALL.tolist())
+    assert list(lines["SPARE"].y) == FALL
     assert figure.layout.xaxis.type == "log"
     assert figure.layout.shapes[0].x0 == figure.layout.shapes[0].x1 == 32
     assert chart.sentence == (
@@ -345,7 +351,7 @@ def test_curves_hold_the_numbers_in_the_methods_colours():
     ],
 )
 def test_methods_worse_than_random_picks_are_named(above, budget, words):
-    series = {"SPARE": FALL + above[0], "CDPruner": FALL + above[1]}
+    series = {"SPARE": fall(above[0]), "CDPruner": fall(above[1])}
     sentence = curve_figure(series=series, budget=budget).sentence
     assert sentence.endswith("the SVD bound." + (f" {words}" if words else ""))
 

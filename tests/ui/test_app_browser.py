@@ -26,7 +26,7 @@ def test_it_opens_on_a_finished_comparison(reader) -> None:
     expect(reader.find("#cost th[scope=col]")).to_have_count(3)
     reader.curve()
     expect(reader.find("#truth")).to_contain_text("True answer")
-    assert "A SPARE kept 64 of 576 tokens" in reader.sentence()
+    assert "of their 64 tokens in common" in reader.sentence()
     assert reader.find("#stop").count() == 0 or not reader.find("#stop").is_visible()
 
 
@@ -73,7 +73,7 @@ def test_pictures_that_do_not_arrive_are_said(reader) -> None:
     expect(reader.caption).to_contain_text("Press Ask again")
     reader.page.unroute("**/comparison-*.bin")
     reader.ask("How many stars are there?")
-    expect(reader.caption).to_contain_text("64 of 576")
+    expect(reader.caption).to_contain_text("of their 64 tokens")
     assert reader.picture(1).tobytes() != before
     reader.errors.clear()  # the browser's own word on the picture
 
@@ -81,7 +81,7 @@ def test_pictures_that_do_not_arrive_are_said(reader) -> None:
 def test_answers_that_come_while_the_slider_is_held_say_their_budget(visitor) -> None:
     visitor.page.evaluate("SPARE.on('data', () => SPARE.setBudget(40))")  # and not let go
     visitor.ask("How many objects are there?")
-    expect(visitor.caption).to_contain_text("kept 40 of 576")
+    expect(visitor.caption).to_contain_text("of their 40 tokens")
     visitor.expect_answers(576, 64, 64)
     expect(visitor.find(".stale-note")).to_have_text("Answers are for budget 64. Answer at 40")
 
@@ -92,14 +92,14 @@ def test_slider_box_and_mark_move_picture_sentence_and_answers(reader) -> None:
     slider.focus()
     for _ in range(3):
         slider.press("ArrowRight")
-    expect(reader.caption).to_contain_text("kept 67 of 576")
+    expect(reader.caption).to_contain_text("of their 67 tokens")
     reader.expect_answers(576, 67, 67)
     expect(reader.find(".stale-note")).not_to_be_visible()
     assert reader.picture(1).tobytes() != before
 
     number = reader.find("#budget input[type=number]")
     number.fill("100")  # typed, not yet left: nobody has said that this is the number meant
-    expect(reader.caption).to_contain_text("kept 100 of 576")
+    expect(reader.caption).to_contain_text("of their 100 tokens")
     expect(reader.find(".stale-note")).to_be_visible()
     expect(reader.find("#answers")).to_contain_text("Answers are for budget 67.")
     expect(reader.find("#answers h3").nth(1)).to_contain_text("67")
@@ -108,14 +108,14 @@ def test_slider_box_and_mark_move_picture_sentence_and_answers(reader) -> None:
 
     reader.find("#marks").get_by_role("button", name="32", exact=True).click()
     expect(slider).to_have_value("32")
-    expect(reader.caption).to_contain_text("kept 32 of 576")
+    expect(reader.caption).to_contain_text("of their 32 tokens")
     reader.expect_answers(576, 32, 32)
 
     number.fill("9999")
     expect(reader.find("#budget-message")).to_contain_text("from 1 to 576")
     number.fill("20")
     expect(reader.find("#budget-message p")).to_have_count(0)
-    expect(reader.caption).to_contain_text("kept 20 of 576")
+    expect(reader.caption).to_contain_text("of their 20 tokens")
 
     note = reader.find("#rank p")
     expect(note).to_contain_text("This picture's features have rank 190")
@@ -169,6 +169,12 @@ def test_old_results_dim_while_another_question_or_picture_is_on_the_page(
     expect(body).not_to_have_class(DIM)
     expect(note).not_to_be_visible()
     asked = question.input_value()
+    visitor.ask("What is\0new?")  # which HTML cannot hold
+    shown = visitor.find("#answers .asked")
+    expect(shown).to_have_attribute("data-question", "What is\ufffdnew?")
+    expect(body).not_to_have_class(DIM)
+    visitor.ask(asked)
+    expect(line).to_contain_text(f"“{asked}”budget 64")
     question.fill("What is new?")
     expect(body).to_have_class(DIM)
     expect(note).to_have_text(f"{OTHER_INPUTS} Press Ask.", use_inner_text=True)

@@ -18,7 +18,7 @@ def test_a_number_typed_digit_by_digit_is_not_drawn_on_the_way(visitor) -> None:
     number.select_text()
     number.press_sequentially("577")
     expect(visitor.find("#budget-message")).to_have_text(SENTENCE)
-    expect(visitor.caption).to_contain_text("kept 64 of 576")
+    expect(visitor.caption).to_contain_text("of their 64 tokens")
     number.press("Enter")
     expect(number).to_have_value("576")
     visitor.expect_answers(576, 576, 576)
@@ -30,9 +30,9 @@ def test_what_rests_for_a_while_is_drawn_and_taken_back_when_it_becomes_wrong(vi
     number = visitor.find("#budget input[type=number]")
     number.select_text()
     number.press_sequentially("57")
-    expect(visitor.caption).to_contain_text("kept 57 of 576")
+    expect(visitor.caption).to_contain_text("of their 57 tokens")
     number.press("7")
-    expect(visitor.caption).to_contain_text("kept 64 of 576")
+    expect(visitor.caption).to_contain_text("of their 64 tokens")
 
 
 # What stands in the box before is 64 at first, then the mark.
@@ -46,7 +46,7 @@ def test_the_box_never_keeps_what_cannot_be(visitor) -> None:
         expect(visitor.find("#budget-message")).to_have_text(SENTENCE)
         number.press("Tab")
         expect(number).to_have_value(left)
-        expect(visitor.caption).to_contain_text(f"kept {left} of 576")
+        expect(visitor.caption).to_contain_text(f"of their {left} tokens")
         visitor.expect_answers(576, int(left), int(left))
         expect(visitor.find("#budget-message")).to_have_text(SENTENCE)
         visitor.find("#marks").get_by_role("button", name="32", exact=True).click()
@@ -60,7 +60,7 @@ def test_enter_asks_at_the_number_in_the_box(visitor) -> None:
     number.press("Enter")
     visitor.expect_answers(576, 40, 40)
     number.press("ArrowUp")
-    expect(visitor.caption).to_contain_text("kept 41 of 576")
+    expect(visitor.caption).to_contain_text("of their 41 tokens")
 
 
 def test_an_arrow_of_the_box_is_drawn_at_once_in_firefox_too(visitor) -> None:

@@ -31,7 +31,7 @@ def asked(served) -> Visit:
 def test_every_layer_is_drawn_as_python_draws_it(visitor, asked: Visit) -> None:
     visitor.choose_method("a", "SparseVLM")
     caption, slider = visitor.caption, visitor.find(".depth input")
-    expect(caption).to_contain_text("In layer 5 of 5: A SparseVLM kept")
+    expect(caption).to_contain_text("In layer 5 of 5: A SparseVLM keeps")
     visitor.page.evaluate("k => SPARE.setBudget(k, true)", BUDGET)
     visitor.expect_answers(576, BUDGET, BUDGET)
     expect(visitor.find(".depth .sentences")).to_contain_text("A SparseVLM has no single token set")
@@ -97,7 +97,7 @@ def test_every_layer_is_drawn_as_python_draws_it(visitor, asked: Visit) -> None:
     mine = answer.set_at(3).kept
     reference = difference(asked.canvas, mine, kept, "A SparseVLM", "B CDPruner", 0.0, 0.0)
     assert apart(visitor.picture(), reference.image.crop((0, 0, *asked.canvas.size))) < 0.002
-    expect(caption).to_contain_text(f"In layer 4 of 5: A SparseVLM kept {len(mine)} of 576 tokens")
+    expect(caption).to_contain_text(f"In layer 4 of 5: A SparseVLM keeps {len(mine)} tokens")
 
     # What became of a patch, and the layer's set as a start for one's own.
     lost = next(i for i in range(576) if i not in set(answer.set_at(2).kept.tolist()))

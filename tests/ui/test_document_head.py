@@ -19,6 +19,7 @@ from spare_demo.render.colours import BLUE, VERMILION
 from spare_demo.settings import Settings
 from spare_demo.ui import build, launch_options
 from spare_demo.ui.document_head import DESCRIPTION, TITLE, draw_preview
+from spare_demo.ui.gradio_compat.processing import Page
 
 
 class Head(HTMLParser):
@@ -141,7 +142,7 @@ def test_the_preview_has_the_answers_where_they_are_there(guide, photo_file) -> 
 
 
 def test_another_page_has_no_preview() -> None:
-    with gr.Blocks() as demo:
+    with Page() as demo:
         gr.HTML("nothing")
     app, _, _ = demo.launch(
         prevent_thread_lock=True, quiet=True, app_kwargs=launch_options(Settings())["app_kwargs"]

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import time
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import gradio as gr
@@ -14,8 +17,8 @@ from PIL import Image
 
 import spare_demo.ui
 from spare_demo.ui.gradio_compat.parts import NumberAsSent, SliderAsSent, photo_input
-from spare_demo.ui.gradio_compat.processing import send_changes_only, track_known_states
-from spare_demo.ui.gradio_compat.queue import LOOK_EVERY, look_less_often
+from spare_demo.ui.gradio_compat.processing import Page
+from spare_demo.ui.gradio_compat.queue import LOOK_EVERY, estimate_nothing_of, look_less_often
 from spare_demo.ui.gradio_compat.sessions import keep_no_deep_links
 
 
@@ -94,7 +97,7 @@ def steps() -> list[dict[str, Any]]:
 
 
 def test_a_step_sends_what_gradio_would_and_makes_nothing_else_anew() -> None:
-    with gr.Blocks() as demo:
+    with Page() as demo:
         parts = {
             "words": gr.HTML(),
             "visit": gr.State(),
@@ -104,19 +107,19 @@ def test_a_step_sends_what_gradio_would_and_makes_nothing_else_anew() -> None:
         parts["button"].click(lambda: None, None, [*parts.values()])
     (event,) = (one for one in demo.fns.values() if len(one.outputs) == len(parts))
 
-    async def send(step: dict[str, object], session: SessionState) -> list[Any]:
-        sent = await demo.postprocess_data(
-            event, {parts[name]: value for name, value in step.items()}, session
-        )
+    async def send(
+        step: dict[str, object], session: SessionState, process: Any = None
+    ) -> list[Any]:
+        changes = {parts[name]: value for name, value in step.items()}
+        sent = await (process or demo.postprocess_data)(event, changes, session)
         # Of HTML it says beside that no setting of its template changed.
         return [{**one, "props": None} if isinstance(one, dict) else one for one in sent]
 
-    async def send_all(session: SessionState) -> list[list[Any]]:
-        return [await send(step, session) for step in steps()]
+    async def send_all(session: SessionState, process: Any = None) -> list[list[Any]]:
+        return [await send(step, session, process) for step in steps()]
 
     theirs, ours, once = (SessionState(demo) for _ in range(3))
-    expected = run_apart(send_all(theirs))
-    send_changes_only(demo)
+    expected = run_apart(send_all(theirs, partial(gr.Blocks.postprocess_data, demo)))
     assert run_apart(send_all(ours)) == expected
     run_apart(send({"words": "", "visit": 1}, once))
     assert ours[parts["visit"]._id] == theirs[parts["visit"]._id] == 8
@@ -124,15 +127,14 @@ def test_a_step_sends_what_gradio_would_and_makes_nothing_else_anew() -> None:
 
 
 def test_a_panel_that_is_made_meanwhile_ends_no_event_in_an_error() -> None:
-    with gr.Blocks() as demo:
+    with Page() as demo:
         words, other, kept = gr.HTML(), gr.State([4]), gr.State(3)
         words.change(lambda: None, None, [words, other, kept])
         kept.change(lambda: None, None, words)
     event, session = demo.fns[0], SessionState(demo)
-    theirs = demo.get_state_ids_to_track
+    theirs = partial(gr.Blocks.get_state_ids_to_track, demo)
     expected = theirs(event, session)
     assert expected[0] == [kept._id]
-    track_known_states(demo)
     assert demo.get_state_ids_to_track(event, None) == theirs(event, None)
     assert demo.get_state_ids_to_track(event, session) == expected
     session[kept._id] = 5
@@ -179,3 +181,22 @@ def test_an_idle_queue_is_looked_at_less_often_than_gradio_does() -> None:
     assert all(getattr(demo._queue, name) < LOOK_EVERY for name in names)  # of Gradio's own
     look_less_often(demo)
     assert all(getattr(demo._queue, name) == LOOK_EVERY for name in names)
+
+
+def test_who_waits_behind_a_run_of_any_length_sees_no_seconds() -> None:
+    with gr.Blocks() as demo:
+        runs = [gr.Button().click(lambda: None, concurrency_id="model") for _ in range(2)]
+    quick, study = (demo.fns[run["id"]] for run in runs)
+    demo.queue()
+    estimate_nothing_of(demo, runs[1:])
+    queue, sent = demo._queue, []
+    queue.send_message = lambda event, message: sent.append(message.rank_eta)
+    queue.create_event_queue_for_fn(quick)
+    line = queue.event_queue_per_concurrency_id["model"]
+    line.queue = [SimpleNamespace(fn=quick, streaming=False)]
+    line.current_concurrency = 1
+    for event in (quick, study):
+        queue.process_time_per_fn[event].add(2.0)
+        line.start_times_per_fn = {event: {time.time()}}
+        queue.broadcast_estimations("model")
+    assert sent[0] > 2 and sent[1] is None

@@ -15,13 +15,14 @@ import gradio as gr
 import httpx
 import pytest
 from gradio.utils import get_upload_folder
+from gradio_client.client import Endpoint
 from pages import Page, run_apart
 from PIL import Image
 
 from spare_demo.ui.errors import quieten_server
 from spare_demo.ui.gate.doors import MOST_PARTS
 from spare_demo.ui.gradio_compat import operations
-from spare_demo.ui.gradio_compat.queue import requests_in_queue
+from spare_demo.ui.gradio_compat.queue import events_in_queue
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +73,15 @@ def test_a_picture_comes_as_data_or_as_an_upload(page: Page, photo_file: str) ->
     )
     one, two = (json.loads(result.content[0].text) for result in told)
     assert one == two and len(one["order"]) == 5
+
+
+def test_a_picture_as_data_is_no_upload_of_this_machine(
+    page: Page, photo_file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of one address only so many are taken at a time, and its clients have many."""
+    monkeypatch.setattr(Endpoint, "_upload_file", lambda *given, **named: 1 / 0)
+    (result,) = call(page, ("select", {"image": as_data(photo_file), "budget": 5}))[1]
+    assert not result.isError
 
 
 def test_a_photo_may_be_as_large_as_an_upload(page: Page, tmp_path: Path) -> None:
@@ -282,12 +292,12 @@ def test_what_waits_for_a_client_that_left_is_ended(
         stream = httpx.stream("POST", page.api("mcp/"), json=body, headers=accept, timeout=60)
         calls.append(stream)
         stream.__enter__()
-        assert wait_for(lambda at=waiting: len(requests_in_queue(page.demo)[0]) == at)
+        assert wait_for(lambda at=waiting: len(events_in_queue(page.demo)[0]) == at)
     for stream in calls:
         stream.__exit__(None, None, None)
-    assert wait_for(lambda: not requests_in_queue(page.demo)[0])
+    assert wait_for(lambda: not events_in_queue(page.demo)[0])
     held.goes_on.set()
-    assert wait_for(lambda: not requests_in_queue(page.demo)[1])
+    assert wait_for(lambda: not events_in_queue(page.demo)[1])
     (result,) = call(page, ("select", {"image": as_data(photo_file), "budget": 5}))[1]
     assert not result.isError
 

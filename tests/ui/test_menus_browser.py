@@ -93,7 +93,7 @@ def test_another_method_in_b_is_drawn_answered_and_described(reader, opened: Vis
 
     # It is not nested: the server is asked for its picks at another budget.
     reader.page.evaluate("k => SPARE.setBudget(k)", 36)
-    expect(reader.caption).to_contain_text("kept 36 of 576")
+    expect(reader.caption).to_contain_text("of their 36 tokens")
     kept = PRUNERS["uniform"].select(opened.exploration.view.tokens, 36).order.tolist()
     assert reader.page.evaluate("[...SPARE.state.data.picks('B', 36).order]") == kept
 

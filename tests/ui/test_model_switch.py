@@ -467,13 +467,21 @@ def test_the_page_changes_the_model(browser: Any, program: str, tiny_next_folder
     measuring.find("#lab-scenes input").fill("200")
     measuring.find("#lab-run").click()
     expect(measuring.find("p.lab-progress")).to_contain_text("of 200 scenes")
+    failures: list[str] = []
+    one.page.expose_function("note", lambda words: failures.append(words))
+    one.page.evaluate("""() => setInterval(() => {
+        const badge = document.querySelector('#model-status .error');
+        if (badge?.checkVisibility()) note(badge.textContent);
+    }, 50)""")
     choose(str(tiny_next_folder))
     # Its own sentence comes where it is quicker than the end of the server that has it to say.
     said = "#lab-message:has-text('ask again then'), #model-changed:has-text('dropped; ask again')"
     expect(measuring.find(said)).to_have_count(1)
     expect(header).to_contain_text("tiny-llava-next on CPU")
+    assert failures == []
     expect(one.find("#model-changed")).to_contain_text("Results of the model before it were")
-    expect(one.caption).to_contain_text("of 80 tokens")
+    expect(one.caption).to_contain_text("tokens in common")
+    expect(one.find("#answers")).to_contain_text("All 80 tokens")
     one.ask("Is it red?")
     expect(one.find("#answers .card .figures").last).to_contain_text("prefill")
     expect(one.find("#answers")).to_contain_text("All 80 tokens")

@@ -142,7 +142,7 @@ def test_a_run_of_the_lab_keeps_what_it_found(full: Full, tiny_model: LlavaModel
         shown += list(running)
     last = shown[-1]
     assert SENTENCE in last["message"] and "Stopped: 1 of 3 scenes" in last["progress"]
-    assert last["download"]["value"].endswith(".csv") and len(last["bench"].sheets) == 1
+    assert last["download"]["value"].endswith(".csv") and last["bench"].done == 1
     *_, last = with_refusals(lab.measure)(*asked)
     assert "Done: 3 of 3 scenes" in last["progress"]
 

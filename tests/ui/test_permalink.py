@@ -77,7 +77,6 @@ def test_what_was_set_comes_back(request: Request, example: str | None) -> None:
         "relevance_text": request.relevance.text,
         "together": request.together,
         "positions": request.positions,
-        "model": "built-in@0123",
     }
     expected |= {"question": request.question} if request.question else {}
     by = request.relevance.guidance_text

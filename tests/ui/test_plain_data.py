@@ -10,7 +10,7 @@ import torch
 from PIL import Image
 
 from spare_demo.models.generate.passes import DeviceElsewhere
-from spare_demo.ui.plain_data import pack, unpack
+from spare_demo.ui.plain_data import VisitData, pack, unpack
 
 
 @pytest.mark.parametrize(
@@ -60,11 +60,19 @@ def test_a_known_photo_is_left_out_and_any_other_is_refused() -> None:
         pack([other], photo)
 
 
-def test_models_visits_and_locks_are_refused(tiny_model, guide, photo_file) -> None:
+def test_a_visit_leaves_its_picture_and_what_was_made_of_it_behind(guide, photo_file) -> None:
     from visits import page_request
 
     visit = guide.look(page_request(photo_file, "What is this?"))
-    for value in (tiny_model, tiny_model.hf, visit):
+    back = unpack(pack({"visit": visit}))["visit"]
+    assert isinstance(back, VisitData) and not {"canvas", "exploration"} & back.fields.keys()
+    assert back.fields["request"].image == photo_file and back.fields["result"].view is None
+    again = back.restore(visit.canvas, visit.exploration)
+    assert again.request.question == visit.request.question and again.photo is visit.photo
+
+
+def test_models_and_locks_are_refused(tiny_model) -> None:
+    for value in (tiny_model, tiny_model.hf):
         with pytest.raises(TypeError, match=r"^A \w+ cannot leave its process\.$"):
             pack({"value": value})
     with pytest.raises((TypeError, pickle.PicklingError)):

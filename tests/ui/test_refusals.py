@@ -8,6 +8,7 @@ import logging
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import gradio as gr
@@ -20,9 +21,10 @@ from spare_demo.settings import Settings
 from spare_demo.ui import build
 from spare_demo.ui.errors import NO_FILES, SORRY, Counter, RepeatFilter, fault_sentence, sentence
 from spare_demo.ui.handlers import Handlers, with_refusals
+from spare_demo.ui.open_visits import OpenVisits, VisitKey
 from spare_demo.ui.viewer import viewer
 from spare_demo.ui.visit import Visit
-from spare_demo.ui.wiring import with_files
+from spare_demo.ui.wiring import with_page
 
 
 def test_a_refused_call_prints_no_traceback(
@@ -125,7 +127,7 @@ def test_a_full_disk_ends_one_question(
     with gr.Blocks():
         *_, first = (v for v in handlers.ask(**controls(photo_file, QUESTION)) if "stage" in v)
         stage = viewer(first["stage"])
-    ask = with_refusals(with_files(handlers.ask, stage))
+    ask = with_page(handlers.ask, OpenVisits(1).find, stage)
 
     def fail(*_: object) -> None:
         raise OSError(number, "No room")
@@ -146,7 +148,7 @@ def test_a_file_to_hand_over_lies_on_the_disk_or_is_refused_in_words(
     """In the reply it would stay in memory for as long as somebody takes to read that."""
     with gr.Blocks():
         stage = viewer(None)
-    cite = with_files(handlers.replies.cite, stage)
+    cite = with_page(handlers.replies.cite, OpenVisits(1).find, stage, place="file")
 
     def cited() -> dict[str, Any]:
         (step,) = cite({"panels": ["kept"]}, finished)
@@ -182,6 +184,18 @@ def test_one_file_is_made_at_a_time(tiny_model: LlavaModel) -> None:
         if event.targets
     }
     assert limits["cite"] == limits["save_page"] == ("file", 1)
+
+
+@pytest.mark.parametrize("name", ["cite", "save_page"])
+def test_the_button_of_a_file_is_told_that_its_comparison_was_put_away(
+    tiny_model: LlavaModel, name: str
+) -> None:
+    """It says “Making it …” until it is told, and cannot be pressed."""
+    demo = build(tiny_model, Settings(budget=5, max_new_tokens=2))
+    (event,) = (e for e in demo.fns.values() if name in (kind for _, kind in e.targets))
+    (reply,) = event.fn(VisitKey(), SimpleNamespace(_data={"panels": ["kept"]})).values()
+    sent = json.loads(reply)
+    assert sent["kind"] == "refused" and "was put away" in sent["sentence"]
 
 
 def test_the_page_that_waits_for_a_reply_is_told_that_none_will_come() -> None:

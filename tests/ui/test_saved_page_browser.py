@@ -70,7 +70,7 @@ def test_every_patch_is_that_of_the_app(reader, saved: Path, open_page: Open) ->
     for budget in (64, 7, 200):
         for each in (reader, page):
             each.page.evaluate("k => SPARE.setBudget(k)", budget)
-            expect(each.caption).to_contain_text(f"kept {budget} of")
+            expect(each.caption).to_contain_text(f"of their {budget} tokens")
         for layer in ("order", "relevance", "leftover", "A", "B", "difference"):
             reader.layer(layer)
             page.layer(layer)
@@ -101,7 +101,7 @@ def test_slider_scrubber_and_why_work_alone(saved: Path, open_page: Open) -> Non
     slider.focus()
     page.page.keyboard.press("ArrowRight")
     expect(number).to_have_value("65")
-    expect(page.caption).to_contain_text("kept 65 of 576")
+    expect(page.caption).to_contain_text("of their 65 tokens")
     expect(page.find(".stale-note")).to_have_text(
         "Answers are for budget 64. The picture shows 65."
     )
@@ -172,7 +172,7 @@ def test_a_method_that_is_not_nested_says_what_the_page_has(
     result.html(tmp_path / "page.html")
     page = open_page(tmp_path / "page.html")
     page.layer("difference")
-    assert "A Uniform grid kept" in page.sentence() and "In layer" in page.sentence()
+    assert "A Uniform grid keeps" in page.sentence() and "In layer" in page.sentence()
     page.page.evaluate("SPARE.setBudget(301)")
     for layer, words in (("A", "This page has those at 300 only."), ("B", "of 300 only.")):
         page.layer(layer)
@@ -197,5 +197,5 @@ def test_a_notebook_frame_shows_it(saved: Path, served, browser) -> None:
     page = browser.new_page()
     page.set_content(f"<main>{result._repr_html_()}</main>")
     frame = page.frame_locator("iframe")
-    expect(frame.locator("#stage .caption")).to_contain_text("kept 64 of 576 tokens")
+    expect(frame.locator("#stage .caption")).to_contain_text("of their 64 tokens")
     page.close()

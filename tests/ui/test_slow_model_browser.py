@@ -33,6 +33,6 @@ def test_the_first_visitor_asks_and_the_next_finds_it_finished(
     for _ in range(2):
         visitor = open_window(address)
         expect(visitor.find("#answers .figures").last).to_contain_text("prefill")
-        expect(visitor.caption).to_contain_text("of 16 tokens")
+        expect(visitor.caption).to_contain_text("tokens in common")
         expect(visitor.find("#ask")).to_be_visible()
         assert passes.count("answer") == 3

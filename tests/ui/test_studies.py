@@ -177,7 +177,7 @@ def test_the_zip_holds_what_was_found_and_how_to_repeat_it(handlers, visit) -> N
 
 def test_nothing_unfinished_is_cited(handlers, photo_file) -> None:
     unasked = handlers.guide.look(page_request(photo_file, "What is it?"))
-    (step,) = with_refusals(handlers.replies.cite)({"panels": ["kept"]}, unasked)
+    (step,) = with_refusals(handlers.replies.cite, "file")({"panels": ["kept"]}, unasked)
     assert "let all of them end" in json.loads(step["reply"])["sentence"]
 
 
@@ -214,10 +214,11 @@ def test_a_picture_that_the_model_does_not_know_is_filmed_without_answers(
 
 def test_why_there_is_no_film_is_said_beside_its_button(handlers, visit) -> None:
     inside = handlers.guide.change_methods(visit, methods_by_slot("fastv", "dart", 0), 0)
-    (step,) = handlers.studies.film(5, inside)
+    film = with_refusals(handlers.studies.film, place="file")
+    (step,) = film(5, inside)
     reply = json.loads(step["reply"])
     assert reply["kind"] == "refused" and "inside the language model" in reply["sentence"]
-    (step,) = handlers.studies.film(None, visit)
+    (step,) = film(None, visit)
     assert json.loads(step["reply"])["sentence"] == "Type a whole number from 1 to 16."
 
 

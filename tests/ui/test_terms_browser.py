@@ -34,7 +34,7 @@ def test_a_word_is_explained_under_the_pointer(reader) -> None:
 def test_the_captions_term_stays_while_the_sentence_changes(reader) -> None:
     before = reader.sentence()
     reader.page.evaluate("SPARE.setBudget(20)")
-    expect(reader.caption).to_contain_text("kept 20 of 576")
+    expect(reader.caption).to_contain_text("of their 20 tokens")
     assert "Jaccard" in before
     expect(reader.find("#stage .caption .term")).to_have_text("Jaccard")
 

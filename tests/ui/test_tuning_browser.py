@@ -70,7 +70,7 @@ def test_what_was_merged_is_shown_when_asked(visitor) -> None:
     heading = page.locator("#answers h3").nth(1)
     expect(heading).to_have_text("A TRIM · 64 merged")
     stage = page.locator("#stage")
-    expect(stage).to_contain_text("A TRIM (picks) kept 63 of 576")
+    expect(stage).to_contain_text("A TRIM (picks) keeps 63 tokens")
     # Rows are not patches: no share of a patch is left over, and nothing stands in for one.
     page.evaluate("() => { SPARE.emit('layer', 'leftover') }")
     expect(stage).to_contain_text("A TRIM merges tokens: its rows are not patches")

@@ -25,7 +25,7 @@ def test_a_new_picture_is_on_the_stage_at_once_and_goes_with_its_comparison(
     ]
     board = visitor.find("#stage .board").first
     assert board.evaluate("b => getComputedStyle(b).opacity") == "1"
-    expect(visitor.caption).to_contain_text("kept 64 of 576")
+    expect(visitor.caption).to_contain_text("of their 64 tokens")
     expect(visitor.find("#message")).to_have_text("")
     visitor.ask("What is blue?")
     expect(visitor.find(COVER)).to_have_count(0)
@@ -133,7 +133,7 @@ def test_a_bad_file_is_refused_on_upload(visitor, tmp_path: Path, wide_picture: 
         visitor.page.get_by_label("Remove Image").click()
         visitor.find("#picture input[type=file]").set_input_files(path)
         expect(visitor.find("#message")).to_contain_text(sentence)
-        expect(visitor.caption).to_contain_text("kept 64 of 576")
+        expect(visitor.caption).to_contain_text("of their 64 tokens")
         assert visitor.find("#answers").inner_html() == before
         if kind != "pixels":
             expect(visitor.find(COVER)).to_have_count(0)

@@ -261,7 +261,7 @@ def test_play_walks_through_the_picks_in_few_steps_where_motion_is_reduced(reade
     reader.find(".play").click()
     reader.page.wait_for_function("SPARE.state.k === 576")
     expect(reader.find(".play")).to_have_text("▶ Play")
-    expect(reader.caption).to_contain_text("kept 576 of 576")
+    expect(reader.caption).to_contain_text("keep 576 of their 576")
     reader.page.emulate_media(reduced_motion="reduce")
     steps = reader.page.evaluate(
         """() => new Promise(done => {
@@ -287,7 +287,7 @@ def test_words_change_ten_times_a_second_and_end_with_the_last_budget(reader) ->
         observer.disconnect();
         return {said, seconds};
     }""")
-    assert "kept 60 of 576" in said["said"][-1]
+    assert "of their 60 tokens" in said["said"][-1]
     assert 1 < len(said["said"]) <= 10 * said["seconds"] + 3
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from spare_demo.comparison.request import Request
 from spare_demo.ui.guide import Guide, methods_by_slot
-from spare_demo.ui.handlers import Handlers
+from spare_demo.ui.handlers import Handlers, with_refusals
 from spare_demo.ui.visit import Visit
 
 QUESTION = "Which number is written on the small triangle?"
@@ -88,5 +88,5 @@ def finished_answers(html: str) -> int:
 
 def page_reply(handlers: Handlers, name: str, visit: Visit, **asked: Any) -> dict[str, Any]:
     """What the page's script gets when it asks for this about a visit."""
-    (change,) = getattr(handlers.replies, name)(asked, visit)
+    (change,) = with_refusals(getattr(handlers.replies, name), place="file")(asked, visit)
     return json.loads(change["reply"])

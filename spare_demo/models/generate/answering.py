@@ -169,7 +169,8 @@ class Answering(DecoderInputs):
             return decode_batch(self.hf, self.tokenizer, self._passes, prompts, max_new_tokens)
 
         def alone(view: View, selection: Kept) -> ShortAnswer:
-            return _short(self.answer(view, selection, max_new_tokens, positions))
+            whole = self.answer(view, selection, max_new_tokens, positions)
+            return ShortAnswer(whole.text, whole.token_ids, whole.first_logits)
 
         return self._many(requests, max_new_tokens, positions, together, alone)
 
@@ -189,9 +190,7 @@ class Answering(DecoderInputs):
             return score_batch(self.hf, self._passes, prompts, given)
 
         def alone(view: View, selection: Kept) -> Score:
-            forced = self.score(view, selection, given, positions)
-            own = self.answer(view, selection, len(given), positions)
-            return Score(forced.log_probabilities, own.token_ids == given)
+            return _score(self._prepare(view, selection, len(given), positions), given)
 
         return self._many(requests, len(given), positions, together, alone)
 
@@ -211,10 +210,10 @@ class Answering(DecoderInputs):
             results[i] if i in results else alone(*request) for i, request in enumerate(requests)
         ]
 
-    def answer_text(self, question: str, max_new_tokens: int = 64) -> ShortAnswer:
+    def answer_text(self, question: str, max_new_tokens: int = 64) -> Answer:
         """The greedy answer to a question without a picture. Raises ValueError as `stream`."""
         _, ids = build_prompt(self.processor, question, 0, self.system)
-        return _short(self._without_picture(ids, max_new_tokens))
+        return _run_to_end(self._without_picture(ids, max_new_tokens).stream())
 
     def score_continuation(
         self,
@@ -235,24 +234,21 @@ class Answering(DecoderInputs):
             return self.score_many([request], given, positions)[0]
         prompt, ids = build_prompt(self.processor, question, 0, self.system)
         given = continuation_ids(self.tokenizer, prompt, continuation)
-        forced = self._without_picture(ids, len(given), given)
-        own = self._without_picture(ids, len(given))
-        return Score(forced.log_probabilities, own.token_ids == given)
+        return _score(self._without_picture(ids, len(given)), given)
 
-    def _without_picture(
-        self, ids: Tensor, max_new_tokens: int, given: Sequence[int] = ()
-    ) -> Answer:
-        """`answer`, or `score` of given tokens, to the (1, T) ids of a prompt without a picture."""
+    def _without_picture(self, ids: Tensor, max_new_tokens: int) -> AnswerRun:
+        """An answer to the (1, T) ids of a prompt without a picture, that nothing was run for."""
         self._check_can_answer(max_new_tokens)
         none = torch.empty(0, dtype=torch.long)
         rows = Rows(torch.empty(0, self.hf.config.text_config.hidden_size), none, none.bool())
         places = torch.arange(ids.shape[1])[None]
         parts = self.hf, self.tokenizer, self._passes, ids, rows, places
-        return _run_to_end(AnswerRun(*parts, max_new_tokens).stream(given))
+        return AnswerRun(*parts, max_new_tokens)
 
 
-def _short(answer: Answer) -> ShortAnswer:
-    return ShortAnswer(answer.text, answer.token_ids, answer.first_logits)
+def _score(run: AnswerRun, given: tuple[int, ...]) -> Score:
+    answer = _run_to_end(run.stream(given))
+    return Score(answer.log_probabilities, run.by_itself and answer.token_ids == given)
 
 
 def _run_to_end(pieces: Generator[str, None, Answer]) -> Answer:

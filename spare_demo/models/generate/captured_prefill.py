@@ -14,7 +14,6 @@ from __future__ import annotations
 import logging
 import threading
 from collections import OrderedDict
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -23,9 +22,6 @@ from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer
 
 from spare_demo.cuda_graphs import capture_graph, is_out_of_memory
-
-CAPTURES = ("auto", "on", "off")
-"""When prefills are captured: where it is safe and gives the usual results, always, or never."""
 
 BUCKET = 64
 """Prompt lengths are rounded up to a multiple of this."""
@@ -37,21 +33,6 @@ _FREE_SHARE = 4
 """And no more than this part of the memory that is free when the model is there."""
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Prefill:
-    """What a prefill leaves.
-
-    logits: (vocab,) of the token after the last.
-    cache: the keys and values of the prompt, without padding, ready to decode on.
-    allocated_bytes: what the padded keys and values take on the device; they stay for the next
-        prompt of this length.
-    """
-
-    logits: Tensor
-    cache: DynamicCache
-    allocated_bytes: int
 
 
 def reason_against(hf: Any) -> str | None:
@@ -120,8 +101,14 @@ class CapturedPrefill:
         with self._lock:
             self._pass_for(length, like)
 
-    def __call__(self, embeds: Tensor) -> Prefill:
-        """embeds: (1, L, d), L at least 1, on the model's device and in its dtype."""
+    def __call__(self, embeds: Tensor) -> tuple[Tensor, DynamicCache, int]:
+        """embeds: (1, L, d), L at least 1, on the model's device and in its dtype.
+
+        Returns:
+            (vocab,) logits of the token after the last; the keys and values of the prompt, without
+            padding, ready to decode on; and the bytes that the padded ones take on the device,
+            where they stay for the next prompt of this length.
+        """
         length = embeds.shape[1]
         with self._lock:  # the buffers are everyone's
             step = self._pass_for(length, embeds)
@@ -131,7 +118,7 @@ class CapturedPrefill:
                 keys, values = (part[:, :, :length].clone() for part in states)
                 layer.lazy_initialization(keys, values)
                 layer.keys, layer.values = keys, values
-            return Prefill(logits.clone(), cache, step.bytes)
+            return logits.clone(), cache, step.bytes
 
     def _pass_for(self, length: int, like: Tensor) -> _Pass:
         padded = -(-length // BUCKET) * BUCKET

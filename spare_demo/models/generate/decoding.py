@@ -30,6 +30,7 @@ class AnswerRun:
     Attributes:
         text: what is written so far.
         open: whether more is to be written.
+        by_itself: whether the model would have written just this so far, with nothing given.
         joinable: whether it can be decoded together with others (together.py).
         cache: keys and values after the last pass.
         logits: (vocab,) float32, the scores after the last token.
@@ -65,7 +66,7 @@ class AnswerRun:
         self.joinable = within and plan is None and rows.bias is None
         self._captured = captured_prefill if self.joinable and positions is None else None
         self._input_ids, self._ends = input_ids, end_ids(hf)
-        self.text, self.open = Text(tokenizer), True
+        self.text, self.open, self.by_itself = Text(tokenizer), True, True
         run = image_run(input_ids, hf.config.image_token_id)
         self._first_row = run.start
         self.prompt_tokens = run.start + len(rows.values) + input_ids.shape[1] - run.stop
@@ -128,9 +129,7 @@ class AnswerRun:
         self.cache = DynamicCache(config=hf.config)
         embeds = prompt_embeddings(hf, self._input_ids, visual)[None]
         if self._captured is not None:
-            left = self._captured(embeds)
-            self.cache, self.logits = left.cache, left.logits
-            self.static_bytes = left.allocated_bytes
+            self.logits, self.cache, self.static_bytes = self._captured(embeds)
             return
         if plan is not None:
             tokens = self._first_row + (~self._rows.newline).nonzero().flatten()
@@ -191,11 +190,10 @@ class AnswerRun:
 
     def choose(self, given: int | None = None) -> str:
         """Write the likeliest next token, or the one given; the piece of text it completes."""
-        if given is None:
-            so_far = [*self._input_ids[0].tolist(), *self.text.ids]
-            token = int(penalised(self._hf, self.logits, so_far).argmax())
-        else:
-            token = given
+        so_far = [*self._input_ids[0].tolist(), *self.text.ids]
+        own = int(penalised(self._hf, self.logits, so_far).argmax())
+        token = own if given is None else given
+        self.by_itself &= token == own
         shares = self.logits.cpu().double().log_softmax(dim=-1)
         self._log_probabilities.append(float(shares[token]))
         piece = self.text.add(token)

@@ -6,7 +6,7 @@ import gc
 import threading
 import time
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from typing import Any, TypeVar
 
 import torch
@@ -90,10 +90,6 @@ class Passes:
     def __init__(self, device: torch.device):
         self._device = device
         self._lock = threading.Lock()
-        on_cuda = device.type == "cuda"
-        self._alone: Callable[[], AbstractContextManager[None]] = (
-            _alone_on_cuda if on_cuda else nullcontext
-        )
         self._second: torch.cuda.Stream | None = None
         self._warm: set[Hashable] = set()
         self.closed = ""
@@ -116,7 +112,8 @@ class Passes:
         """
         if self.elsewhere:
             raise DeviceElsewhere
-        with self._lock, self._alone(), torch.inference_mode():
+        alone = _alone_on_cuda() if self._device.type == "cuda" else nullcontext()
+        with self._lock, alone, torch.inference_mode():
             if self.closed:
                 raise ModelUnloadedError(self.closed)
             try:

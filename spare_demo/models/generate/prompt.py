@@ -19,7 +19,6 @@ VICUNA = (
     "helpful, detailed, and polite answers to the user's questions."
 )
 """The system sentence of `vicuna_v1`, with which LLaVA-1.5 was trained and the papers measured."""
-SYSTEMS = ("none", "vicuna_v1")
 
 _UNSEEN = """a an and answer are at be been being but by did do does for from had has have he how i
 if into is it onto or question she so the then they to upon was we were what when where which who
@@ -41,7 +40,7 @@ def build_prompt(processor: Any, question: str, n: int, system: str = "none") ->
         question: as asked; blanks around it are dropped, and control tokens in it are words.
         n: image placeholders: visual tokens, and newline tokens where there are some. 0 for a
             question without a picture.
-        system: one of `SYSTEMS`.
+        system: "none" or "vicuna_v1".
 
     Returns:
         the prompt with one image token (none where n is 0), and its (1, T) ids with n of them.

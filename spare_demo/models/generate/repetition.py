@@ -46,11 +46,7 @@ def changed_settings(settings: Mapping[str, Any]) -> list[str]:
 
 def unsupported_settings(generation_config: Any) -> list[str]:
     """Names of the settings that would change a greedy answer and are not applied here."""
-    return [
-        name
-        for name, neutral in _NEUTRAL.items()
-        if getattr(generation_config, name, None) not in neutral
-    ]
+    return changed_settings({name: getattr(generation_config, name, None) for name in _NEUTRAL})
 
 
 def penalised(hf: Any, logits: Tensor, ids: Iterable[int]) -> Tensor:

@@ -68,15 +68,15 @@ def kept_rows(picture: Encoding, selection: Selection | None) -> Rows:
 
     All newline tokens stay whatever is kept: they tell in which row of the grid a token lies.
 
-    Raises ValueError for an index that is no token of this picture, or rows of another width.
+    Raises ValueError for a selection of another picture, or rows of another width.
     """
     features = picture.features
     n, width = features.shape
     bias = None if selection is None or selection.bias is None else selection.bias.cpu().float()
     if selection is None:
         tokens, values = torch.arange(n), features
-    elif not selection.merged:
-        tokens = selection.check(n).kept
+    elif not selection.check(n).merged:
+        tokens = selection.kept
         values = features[tokens.to(features.device)]
     elif selection.features is None:
         raise ValueError(
@@ -85,7 +85,7 @@ def kept_rows(picture: Encoding, selection: Selection | None) -> Rows:
         )
     else:
         values = selection.features.to(features.device, features.dtype)
-        if values.ndim != 2 or values.shape[1] != width:
+        if values.shape[1] != width:
             raise ValueError(
                 f"The merged tokens have shape {tuple(values.shape)}; this model takes rows of "
                 f"{width} numbers."
@@ -115,5 +115,5 @@ def _anchors(selection: Selection, rows: int, n: int) -> Tensor:
     if tokens is not None:
         return tokens
     if rows == len(selection):
-        return selection.check(n).kept
+        return selection.kept
     return torch.linspace(0, n - 1, rows).round().long()

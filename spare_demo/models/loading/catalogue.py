@@ -29,9 +29,8 @@ class Entry:
     """One row of the table.
 
     Attributes:
-        source: a folder, or a repository of the Hugging Face hub.
-        clip: open_clip name and weights of the text side; None for a folder's own ``clip/``, or of
-            a repository whose tower has no text side.
+        source: a folder with its text side in ``clip/``, or a repository of the Hugging Face hub,
+            of which those with CLIP's tower have OPENAI_CLIP's.
         needs: in words, for the table.
         note: what a visitor should know of its results, or "".
         system: the system sentence that its prompts begin with; see `generate/prompt.py`.
@@ -42,7 +41,6 @@ class Entry:
     description: str
     source: Path | str
     needs: str
-    clip: tuple[str, str] | None = OPENAI_CLIP
     note: str = ""
     system: str = "none"
 
@@ -55,7 +53,6 @@ BUILT_IN = Entry(
         "with `--model tiny-llava`."
     ),
     source=ASSETS / "built-in",
-    clip=None,
     needs="any computer; its weights come with the program",
 )
 TINY_LLAVA = Entry(
@@ -102,7 +99,7 @@ def _large(name: str, title: str, source: str, gpu: int, download: int, **more: 
 _NEXT = "llava-hf/llava-v1.6-vicuna"
 _VICUNA: dict[str, Any] = {"system": "vicuna_v1"}
 _TUNED_VICUNA: dict[str, Any] = {**_VICUNA, "note": _TUNED}
-_QWEN: dict[str, Any] = {"clip": None, "note": NO_CLIP_TOWER}
+_QWEN: dict[str, Any] = {"note": NO_CLIP_TOWER}
 LARGER = (
     _large("llava-1.5-13b", "LLaVA-1.5-13B", "llava-hf/llava-1.5-13b-hf", 32, 28, **_VICUNA),
     _large("llava-next-7b", "LLaVA-NeXT-7B", f"{_NEXT}-7b-hf", 20, 15, **_TUNED_VICUNA),
@@ -113,21 +110,10 @@ LARGER = (
 CATALOGUE = {entry.name: entry for entry in (BUILT_IN, TINY_LLAVA, LLAVA_7B, *LARGER)}
 
 
-def catalogue() -> list[dict[str, str]]:
-    """The table as rows of text: name, title, needs, description."""
-    rows = [
-        {"name": e.name, "title": e.title, "needs": e.needs, "description": e.description}
-        for e in CATALOGUE.values()
-    ]
-    auto = (
-        f"{LLAVA_7B.name} where a CUDA GPU has room for it; else {TINY_LLAVA.name} on a Space or "
-        f"where its weights are here; else {BUILT_IN.name}."
-    )
-    return [
-        {"name": AUTO, "title": "Automatic", "needs": "any computer", "description": auto},
-        *rows,
-    ]
-
+AUTO_MEANS = (
+    f"{LLAVA_7B.name} where a CUDA GPU has room for it; else {TINY_LLAVA.name} on a Space or "
+    f"where its weights are here; else {BUILT_IN.name}."
+)
 
 _LLAMA = {"model_type": "llama", "vocab_size": 32_064, "max_position_embeddings": 4096}
 

@@ -12,14 +12,19 @@ from typing import Any
 from torch import Tensor
 from transformers import CLIPVisionConfig, CLIPVisionModel
 
-# (Hugging Face name, open_clip name), both with `.weight` and `.bias`, inside one block.
-_BLOCK_PARTS = (
-    ("layer_norm1", "ln_1"),
-    ("self_attn.out_proj", "attn.out_proj"),
-    ("layer_norm2", "ln_2"),
-    ("mlp.fc1", "mlp.c_fc"),
-    ("mlp.fc2", "mlp.c_proj"),
-)
+_NAMES = {  # parts of open_clip's names, and what Hugging Face calls them
+    "class_embedding": "embeddings.class_embedding",
+    "conv1": "embeddings.patch_embedding",
+    "positional_embedding": "embeddings.position_embedding.weight",
+    "ln_pre": "pre_layrnorm",  # its own spelling
+    "ln_post": "post_layernorm",
+    "transformer.resblocks": "encoder.layers",
+    "ln_1": "layer_norm1",
+    "ln_2": "layer_norm2",
+    "attn": "self_attn",
+    "c_fc": "fc1",
+    "c_proj": "fc2",
+}
 
 
 def clip_vision_from_open_clip(clip: Any) -> tuple[CLIPVisionConfig, CLIPVisionModel]:
@@ -32,7 +37,7 @@ def clip_vision_from_open_clip(clip: Any) -> tuple[CLIPVisionConfig, CLIPVisionM
         no place in a ``CLIPVisionModel`` and stays with the caller.
 
     Raises:
-        ValueError, RuntimeError: the tower has parts that the other class has not, or lacks some.
+        RuntimeError: the tower has parts that the other class has not, or lacks some.
     """
     visual = clip.visual
     block = visual.transformer.resblocks[0]
@@ -48,34 +53,15 @@ def clip_vision_from_open_clip(clip: Any) -> tuple[CLIPVisionConfig, CLIPVisionM
         layer_norm_eps=visual.ln_post.eps,  # 1e-5 in every published CLIP
         projection_dim=state.pop("proj").shape[1],
     )
-    state_of_copy = _rename(state, config.num_hidden_layers)
-    if state:
-        raise ValueError(
-            "This vision transformer has parts that Hugging Face's CLIP has not: "
-            + ", ".join(sorted(state)[:5])
-        )
+    renamed: dict[str, Tensor] = {}
+    for name, value in state.items():
+        for theirs, ours in _NAMES.items():
+            name = name.replace(theirs, ours)
+        if "in_proj_" in name:
+            for letter, part in zip("qkv", value.chunk(3), strict=True):
+                renamed[name.replace("in_proj_", f"{letter}_proj.")] = part
+        else:
+            renamed[name] = value
     model = CLIPVisionModel(config)
-    model.load_state_dict(state_of_copy)  # strict: a name or shape that does not fit raises
+    model.load_state_dict(renamed)  # copies; strict: a name or shape that does not fit raises
     return config, model.eval()
-
-
-def _rename(state: dict[str, Tensor], layers: int) -> dict[str, Tensor]:
-    """Move every tensor of `state` that has a counterpart; what is left in `state` has none."""
-    out = {
-        "embeddings.class_embedding": state.pop("class_embedding"),
-        "embeddings.patch_embedding.weight": state.pop("conv1.weight"),
-        "embeddings.position_embedding.weight": state.pop("positional_embedding"),
-    }
-    pairs = [("pre_layrnorm", "ln_pre"), ("post_layernorm", "ln_post")]  # HF's own spelling
-    for i in range(layers):
-        ours, theirs = f"encoder.layers.{i}", f"transformer.resblocks.{i}"
-        pairs += [(f"{ours}.{a}", f"{theirs}.{b}") for a, b in _BLOCK_PARTS]
-        for kind in ("weight", "bias"):
-            packed = state.pop(f"{theirs}.attn.in_proj_{kind}")
-            for name, part in zip("qkv", packed.chunk(3), strict=True):
-                out[f"{ours}.self_attn.{name}_proj.{kind}"] = part.clone()
-    for ours, theirs in pairs:
-        for kind in ("weight", "bias"):
-            if f"{theirs}.{kind}" in state:
-                out[f"{ours}.{kind}"] = state.pop(f"{theirs}.{kind}")
-    return out

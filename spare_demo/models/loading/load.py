@@ -18,23 +18,23 @@ from shutil import which
 import torch
 
 from spare_demo.models.base import ModelError
-from spare_demo.models.generate.captured_prefill import CAPTURES
 from spare_demo.models.generate.passes import OutOfMemory
-from spare_demo.models.generate.prompt import SYSTEMS
 from spare_demo.models.loading.catalogue import (
     AUTO,
     BUILT_IN,
     CATALOGUE,
     LLAVA_7B,
     NO_CLIP_TOWER,
+    OPENAI_CLIP,
     Entry,
 )
 from spare_demo.models.loading.checkpoint import open_checkpoint, read_checkpoint
 from spare_demo.models.loading.hub import Progress, no_progress
 from spare_demo.models.loading.machine import choose, this_machine, too_small
-from spare_demo.models.loading.memory import BITS, TAKE_LESS, Fit, free_bytes
+from spare_demo.models.loading.memory import TAKE_LESS, Fit, free_bytes
 from spare_demo.models.loading.text_tower import TextTower, text_side_of
 from spare_demo.models.model import Model
+from spare_demo.settings import BITS, CAPTURES, SYSTEMS
 
 _NVIDIA_DRIVERS = ("/proc/driver/nvidia/version", "/usr/lib/wsl/lib/nvidia-smi")
 _DEVICES = "Choose auto, cpu, cuda or mps, or one of several GPUs, such as cuda:1."
@@ -83,9 +83,9 @@ def load_model(
     if not isinstance(name, str | os.PathLike):
         raise _no_such_model(name)
     name = plain_name(name) if isinstance(name, str) else name
-    if system not in ("auto", *SYSTEMS):
+    if system not in SYSTEMS:
         raise ModelError(
-            f"No system sentence is called {brief(system)}. Choose auto, {', '.join(SYSTEMS)}."
+            f"No system sentence is called {brief(system)}. Choose {', '.join(SYSTEMS)}."
         )
     if capture_prefill not in CAPTURES:
         raise ModelError(
@@ -185,10 +185,10 @@ def _load(entry: Entry, fit: Fit, notes: tuple[str, ...]) -> Model:
     opened = open_checkpoint(entry.source, entry.title, fit)
     # The text side first: should it be missing, 14 GB need not be read to find out.
     tower: TextTower | None = None
-    if entry.clip:
-        tower = TextTower.from_open_clip(*entry.clip, fit.progress)
-    elif isinstance(entry.source, Path):
+    if isinstance(entry.source, Path):
         tower = TextTower.from_folder(entry.source / "clip")
+    elif opened.family.clip_tower:
+        tower = TextTower.from_open_clip(*OPENAI_CLIP, fit.progress)
     return read_checkpoint(
         opened,
         tower,

@@ -160,7 +160,7 @@ def _offer(entry: Entry, fit: Fit, rates: Callable[[torch.dtype], Rates]) -> Off
     vision_room = memory.plan_room(config, family, replace(fit, language_model=False, bits=16))
     weights = memory.count_weights(config, family)
     vision = memory.count_weights(memory.without_language_model(config), family)
-    stored, text = STORED[entry.name].itemsize, memory.TEXT_SIDE if entry.clip else 0
+    stored, text = STORED[entry.name].itemsize, memory.TEXT_SIDE if family.clip_tower else 0
     there = hub.is_complete(str(entry.source))
 
     def seconds() -> float | None:

@@ -25,8 +25,8 @@ from spare_demo.models.loading.number_format import (
     unpacks_in_every_pass,
 )
 from spare_demo.models.model import Model
+from spare_demo.settings import BITS
 
-BITS = (16, 8, 4)
 TAKE_LESS = (
     "Free some memory, start it with --bits 4 (not on an Apple GPU), or choose a smaller model "
     "(see python -m spare_demo models)."

@@ -9,12 +9,12 @@ from spare_demo.ui.gate.doors import close_doors, limit_size, trust_hosts
 from spare_demo.ui.gate.fair_share import share_fairly
 from spare_demo.ui.gate.health import answer_health
 from spare_demo.ui.gate.refusals import word_refusals
-from spare_demo.ui.gate.sweeper import Departures, keep_swept
+from spare_demo.ui.gate.sweeper import Sweeper
 
 
 def layers(settings: Settings) -> list[Middleware]:
     """The layers of a page with these settings, the outermost first."""
-    listed = [Middleware(each) for each in (keep_swept, Departures)]
+    listed = [Middleware(Sweeper)]
     if settings.private:
         listed.append(Middleware(trust_hosts, hosts=(settings.host, *settings.trusted_hosts)))
     listed += [Middleware(each) for each in (answer_health, word_refusals, close_doors)]

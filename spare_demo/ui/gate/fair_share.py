@@ -11,7 +11,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from spare_demo.ui.gate.doors import api_path, refuse
-from spare_demo.ui.gradio_compat.queue import requests_in_queue
+from spare_demo.ui.gradio_compat.queue import events_in_queue
 
 FULL = "Too many are waiting for an answer just now. Ask again in a minute."
 _ARRIVING = (
@@ -48,8 +48,9 @@ def share_fairly(app: ASGIApp, most: int, most_of_all: int, header: str) -> ASGI
             receive = await _wait_for_body(receive)
         if not path.startswith(("/queue/join", "/call/")):
             return await app(scope, receive, send)
-        waiting, running = requests_in_queue(scope["app"].get_blocks())
-        own = sum(address_of(other, header) == address for other in (*waiting, *running))
+        waiting, running = events_in_queue(scope["app"].get_blocks())
+        others = (event.request.scope for event in (*waiting, *running))
+        own = sum(address_of(other, header) == address for other in others)
         if own + entering[address] >= most:
             return await refuse(scope, receive, send, 429, sentence)
         if len(waiting) + entering.total() >= most_of_all:

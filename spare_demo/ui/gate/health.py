@@ -3,21 +3,12 @@
 from __future__ import annotations
 
 import time
-from weakref import WeakKeyDictionary
 
-import gradio as gr
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from spare_demo.ui.gate.doors import path_of
-from spare_demo.ui.gradio_compat.queue import requests_in_queue
-
-_models: WeakKeyDictionary[gr.Blocks, str] = WeakKeyDictionary()
-
-
-def name_model(demo: gr.Blocks, name: str) -> None:
-    """Let the health of a page say which model answers there."""
-    _models[demo] = name
+from spare_demo.ui.gradio_compat.queue import events_in_queue
 
 
 def answer_health(app: ASGIApp) -> ASGIApp:
@@ -28,10 +19,10 @@ def answer_health(app: ASGIApp) -> ASGIApp:
         if scope["type"] != "http" or path_of(scope) != "/health":
             return await app(scope, receive, send)
         demo = scope["app"].get_blocks()
-        waiting, running = requests_in_queue(demo)
+        waiting, running = events_in_queue(demo)
         facts = {
             "status": "ok",
-            "model": _models.get(demo),
+            "model": demo.model_name,
             "waiting": len(waiting),
             "running": len(running),
             "uptime_seconds": round(time.monotonic() - start, 1),

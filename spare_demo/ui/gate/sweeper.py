@@ -7,7 +7,6 @@ import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from weakref import WeakKeyDictionary
 
 import gradio as gr
 from starlette.datastructures import QueryParams
@@ -16,6 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from spare_demo.models.loading.heap import return_free_memory
 from spare_demo.ui.gate.doors import api_path
 from spare_demo.ui.gradio_compat.files import remove_broken_uploads, remove_oldest_files
+from spare_demo.ui.gradio_compat.processing import Page
 from spare_demo.ui.gradio_compat.queue import UnreadRuns, end_runs, sessions_of_runs
 from spare_demo.ui.gradio_compat.sessions import forget_state, spare_open_pages
 
@@ -29,26 +29,6 @@ MOST_FILE_BYTES = 2_000_000_000
 _FAILURE = "Runs of visitors who left could not be ended"
 
 _log = logging.getLogger(__name__)
-_jobs: WeakKeyDictionary[gr.Blocks, list[Callable[[], object]]] = WeakKeyDictionary()
-
-
-def sweep_also(demo: gr.Blocks, job: Callable[[], object]) -> None:
-    """Call a quick job of a page every minute while it is served."""
-    _jobs.setdefault(demo, []).append(job)
-
-
-def keep_swept(app: ASGIApp) -> ASGIApp:
-    """ASGI middleware: sweeps from the start of the page to its end, and sees no request."""
-
-    async def layer(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "lifespan":
-            return await app(scope, receive, send)
-        demo = scope["app"].get_blocks()
-        unread = UnreadRuns(demo)
-        async with repeated(lambda: sweep(demo, unread), EVERY_SECONDS, "A sweep failed"):
-            await app(scope, receive, send)
-
-    return layer
 
 
 @asynccontextmanager
@@ -75,20 +55,20 @@ async def repeated(
         task.cancel()
 
 
-async def sweep(demo: gr.Blocks, unread: UnreadRuns) -> None:
+async def sweep(demo: Page, unread: UnreadRuns) -> None:
     """One sweep: runs that nobody reads, uploads that broke off or are too many, the page's own
     jobs, and memory that is held for nothing."""
     await unread.end()
     remove_broken_uploads(BROKEN_UPLOAD_SECONDS)
     remove_oldest_files(demo, MOST_FILE_BYTES)
-    for job in _jobs.get(demo, []):
+    for job in demo.jobs:
         job()
     await asyncio.to_thread(return_free_memory)
 
 
-class Departures:
-    """ASGI middleware: ends the runs of each session that has no connection open, and spares the
-    states of those that have.
+class Sweeper:
+    """ASGI middleware: sweeps from the start of the page to its end, ends the runs of each session
+    that has no connection open, and spares the states of those that have.
 
     Gradio ends them when the stream of their results breaks off. A visitor who leaves between the
     question and the opening of that stream would be answered all the same.
@@ -104,8 +84,12 @@ class Departures:
         """Pass everything on, and count the connections that last."""
         if scope["type"] == "lifespan":
             demo = scope["app"].get_blocks()
+            unread = UnreadRuns(demo)
             spare_open_pages(demo, lambda session: session in self._open)
-            async with repeated(lambda: self.look(demo), LOOK_SECONDS, _FAILURE):
+            async with (
+                repeated(lambda: sweep(demo, unread), EVERY_SECONDS, "A sweep failed"),
+                repeated(lambda: self.look(demo), LOOK_SECONDS, _FAILURE),
+            ):
                 return await self.app(scope, receive, send)
         session = _lasting_session(scope)
         if not session:

@@ -59,11 +59,9 @@ def remove_broken_uploads(older_than: float) -> None:
     older_than: seconds since its last byte, after which a file counts as broken off.
     """
     for path in _unfinished_uploads():
-        try:
+        with suppress(FileNotFoundError):  # it was finished meanwhile
             if time.time() - path.stat().st_mtime > older_than:
                 path.unlink()
-        except FileNotFoundError:  # it was finished meanwhile
-            continue
 
 
 def _unfinished_uploads() -> list[Path]:

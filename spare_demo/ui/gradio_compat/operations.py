@@ -140,6 +140,9 @@ def adapt_mcp_server(demo: gr.Blocks) -> None:
         for name, value in converted.items():
             if isinstance(value, dict) and str(given[name]).startswith("data:"):
                 demo.upload_file_set.add(value["path"])
+                # Of a whole description Gradio's client would make an upload of its own, which
+                # all visitors would send from one address: this machine's.
+                converted[name] = {"path": value["path"]}
         return converted
 
     def as_json(data: Any, root_url: str) -> list:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 import errno
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 import gradio as gr
@@ -20,20 +21,23 @@ _UNREAD = (
 )
 
 
-def say_what_went_wrong(demo: gr.Blocks) -> None:
-    """Let what goes wrong before and after a handler reach the caller as a sentence, too.
+class Page(gr.Blocks):
+    """A page whose visitors learn what goes wrong, and get of each step no more than it changes."""
 
-    Gradio sends nothing of it and prints a traceback, also for each of its own refusals. Inputs
-    marked as `optional` have their value where a list of inputs ends before them.
+    model_name = ""
+    """The name of the model that answers here, for `/health`."""
+    preview: Any = None
+    """The `Preview` of `document_head.py`, where there is one."""
+    jobs: Sequence[Callable[[], object]] = ()
+    """Quick ones, each called every minute while the page is served."""
 
-    Of who called a public operation no state is left: Gradio keeps a copy of the page for each
-    caller, and programs do not say when they leave.
-    """
-    process, preprocess = demo.process_api, demo.preprocess_data
+    async def preprocess_data(self, *given: Any, **named: Any) -> list[Any]:
+        """Let what goes wrong before a handler reach the caller as a sentence, too.
 
-    async def preprocess_or_refuse(*given: Any, **named: Any) -> list[Any]:
+        Gradio sends nothing of it and prints a traceback, also for each of its own refusals.
+        """
         try:
-            return await preprocess(*given, **named)
+            return await super().preprocess_data(*given, **named)
         except gr.Error:
             raise
         except (ValueError, TypeError, LookupError, OSError) as error:
@@ -42,8 +46,15 @@ def say_what_went_wrong(demo: gr.Blocks) -> None:
             log_refusal(error)  # without its words, which hold what was sent
             raise gr.Error(_UNREAD, print_exception=False) from None
 
-    async def process_or_refuse(block_fn: Any, inputs: Any, *more: Any, **named: Any) -> Any:
-        event = demo.fns[block_fn] if isinstance(block_fn, int) else block_fn
+    async def process_api(self, block_fn: Any, inputs: Any, *more: Any, **named: Any) -> Any:
+        """The same of what goes wrong after it.
+
+        Inputs marked as `optional` have their value where a list of inputs ends before them.
+
+        Of who called a public operation no state is left: Gradio keeps a copy of the page for each
+        caller, and programs do not say when they leave.
+        """
+        event = self.fns[block_fn] if isinstance(block_fn, int) else block_fn
         try:
             left_out: Sequence[Any] = event.inputs[len(inputs) :]
             if left_out and all(getattr(part, "optional", False) for part in left_out):
@@ -54,7 +65,7 @@ def say_what_went_wrong(demo: gr.Blocks) -> None:
                     f"{len(inputs)} inputs were sent, and {len(event.inputs)} are needed: {names}.",
                     print_exception=False,
                 )
-            return await process(block_fn, inputs, *more, **named)
+            return await super().process_api(block_fn, inputs, *more, **named)
         except gr.Error as error:
             error.print_exception = False
             raise
@@ -62,22 +73,15 @@ def say_what_went_wrong(demo: gr.Blocks) -> None:
             raise gr.Error(fault_sentence(error), print_exception=False) from None
         finally:
             if event.api_visibility == "public" and (session := named.get("session_hash")):
-                forget_state(demo, session)
+                forget_state(self, session)
 
-    demo.preprocess_data = preprocess_or_refuse  # type: ignore[method-assign]
-    demo.process_api = process_or_refuse  # type: ignore[method-assign]
+    async def postprocess_data(self, block_fn: Any, values: Any, state: Any) -> list[Any]:
+        """Let each step of a handler work on the parts that it changes, and on no other.
 
-
-def send_changes_only(demo: gr.Blocks) -> None:
-    """Let each step of a handler work on the parts that it changes, and on no other.
-
-    Of every output that a handler does not name Gradio makes the part anew, and its settings twice,
-    only to send that nothing changed.
-    """
-    process = demo.postprocess_data
-
-    async def process_changes(block_fn: Any, values: Any, state: Any) -> list[Any]:
-        outputs = block_fn.outputs
+        Of every output that a handler does not name Gradio makes the part anew, and its settings
+        twice, only to send that nothing changed.
+        """
+        process, outputs = super().postprocess_data, block_fn.outputs
         if not isinstance(values, dict) or not all(isinstance(part, Block) for part in values):
             return await process(block_fn, values, state)
         changed = copy.copy(block_fn)
@@ -88,21 +92,23 @@ def send_changes_only(demo: gr.Blocks) -> None:
         sent = dict(zip(changed.outputs, await process(changed, only, state), strict=True))
         return [sent.get(part, None if part.stateful else gr.skip()) for part in outputs]
 
-    demo.postprocess_data = process_changes  # type: ignore[assignment]
+    def forget_visitor(self, request: gr.Request) -> None:
+        """Drop the state of who closes the page."""
+        if request.session_hash:
+            forget_state(self, request.session_hash)
 
+    @cached_property
+    def _known_states(self) -> set[int]:
+        """Those that start an event when they change."""
+        targets = (target for fn in self.fns.values() for target in fn.targets)
+        return {part for part, trigger in targets if part is not None and trigger == "change"}
 
-def track_known_states(demo: gr.Blocks) -> None:
-    """Fix which states start an event when they change: those that do when the page is built.
+    def get_state_ids_to_track(self, block_fn: Any, state: Any) -> tuple[list[int], list[Any]]:
+        """Those of `_known_states`, by their hashes.
 
-    Gradio looks for them at every event, among all events of the visitor. A panel that is being
-    made in another thread adds to these, and the event then ends in an error.
-    """
-    targets = (target for fn in demo.fns.values() for target in fn.targets)
-    known = {part for part, trigger in targets if trigger == "change"}
-
-    def states_to_track(block_fn: Any, state: Any) -> tuple[list[int], list[Any]]:
+        Gradio looks for them at every event, among all events of the visitor. A panel that is being
+        made in another thread adds to these, and the event then ends in an error.
+        """
         parts = block_fn.outputs if state is not None else []
-        tracked = [part._id for part in parts if part.stateful and part._id in known]
+        tracked = [p._id for p in parts if p.stateful and p._id in self._known_states]
         return tracked, [deep_hash(state[part]) for part in tracked]
-
-    demo.get_state_ids_to_track = states_to_track  # type: ignore[method-assign]

@@ -4,27 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import defaultdict
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
 import gradio as gr
 from gradio.context import LocalContext
 from gradio.events import Dependency
-from gradio.queueing import Event
+from gradio.queueing import Event, ProcessTime
 from gradio.server_messages import ProcessCompletedMessage
-from starlette.types import Scope
 
 LOOK_EVERY = 0.02
 
 
-def requests_in_queue(demo: gr.Blocks) -> tuple[list[Scope], list[Scope]]:
-    """The requests that wait for their turn on a page, and those that have it."""
-    waiting, running = _events(demo)
-    return [e.request.scope for e in waiting], [e.request.scope for e in running]
-
-
-def _events(demo: gr.Blocks) -> tuple[list[Event], list[Event]]:
-    """What waits, and what runs."""
+def events_in_queue(demo: gr.Blocks) -> tuple[list[Event], list[Event]]:
+    """What waits for its turn on a page, and what has it."""
     queue = demo._queue
     waiting = [e for line in queue.event_queue_per_concurrency_id.values() for e in line.queue]
     return waiting, [event for job in queue.active_jobs for event in job or ()]
@@ -37,7 +31,7 @@ def seconds_in_queue() -> float | None:
     """
     demo, request = LocalContext.blocks.get(None), LocalContext.request.get(None)
     if demo is not None and request is not None:
-        _, running = _events(demo)
+        _, running = events_in_queue(demo)
         for event in running:
             if event.request is request.request:
                 return time.monotonic() - event.enqueue_time
@@ -66,7 +60,7 @@ def sessions_of_runs(demo: gr.Blocks) -> set[str]:
 
     Without those that were begun by a call, whose result may be fetched later.
     """
-    waiting, running = _events(demo)
+    waiting, running = events_in_queue(demo)
     joined = (e for e in (*waiting, *running) if e.request.url.path.endswith("/queue/join"))
     return {event.session_hash for event in joined}
 
@@ -97,7 +91,7 @@ def handler_that_ends(runs: Iterable[Dependency]) -> Callable[[gr.Request], Coro
 
     async def end(request: gr.Request) -> None:
         demo: Any = LocalContext.blocks.get()
-        waiting, running = _events(demo)
+        waiting, running = events_in_queue(demo)
         theirs = [e for e in (*waiting, *running) if e.session_hash == request.session_hash]
         names = tuple(event._id for event in theirs if event.fn._id in numbers)
         for event in theirs:
@@ -124,6 +118,25 @@ def look_less_often(demo: gr.Blocks) -> None:
     queue.sleep_when_free = max(queue.sleep_when_free, LOOK_EVERY)
     progress = queue.progress_update_sleep_when_free  # on Windows both are longer
     queue.progress_update_sleep_when_free = max(progress, LOOK_EVERY)
+
+
+class _MeanTimes(defaultdict[Any, ProcessTime]):
+    """What runs of each event took; of some it is not known."""
+
+    def __init__(self, unknown: set[int]) -> None:
+        super().__init__(ProcessTime)
+        self._unknown = unknown
+
+    def __contains__(self, event: Any) -> bool:
+        return event._id not in self._unknown and super().__contains__(event)
+
+
+def estimate_nothing_of(demo: gr.Blocks, runs: Iterable[Dependency]) -> None:
+    """Let those who wait see no seconds while one of these runs, whose times differ too much.
+
+    Gradio's estimate is the mean of the runs before: seconds, when this one takes a minute.
+    """
+    demo._queue.process_time_per_fn = _MeanTimes({run["id"] for run in runs})
 
 
 class UnreadRuns:

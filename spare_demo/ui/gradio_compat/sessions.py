@@ -46,16 +46,6 @@ def current_session() -> str | None:
     return getattr(LocalContext.request.get(None), "session_hash", None)
 
 
-def forget_session(demo: gr.Blocks) -> Callable[[gr.Request], None]:
-    """A handler of `unload` that drops a visitor's state."""
-
-    def forget(request: gr.Request) -> None:
-        if request.session_hash:
-            forget_state(demo, request.session_hash)
-
-    return forget
-
-
 class _ConfigWithoutCopies(BlocksConfig):
     """A page's parts, of which the copies for sessions do not repeat the settings of each part."""
 

@@ -21,7 +21,8 @@ SPARE.compareInputs = () => {
   const asked = document.querySelector('#answers .asked');
   const question = document.querySelector('#question textarea');
   if (!asked || !question) return;
-  const same = question.value.trim() === asked.dataset.question.trim()
+  const text = question.value.replaceAll('\0', '\ufffd');  // as HTML has it
+  const same = text.trim() === asked.dataset.question.trim()
     && SPARE.pictureName() === asked.dataset.picture;
   document.body.classList.toggle('asked-anew', !same);
 };

@@ -49,7 +49,7 @@ SPARE.cite = (element, trigger) => {
     }
     if (pressed === button) end();  // else a film's end came first
   });
-  // A film can be stopped, and what ends it before its first step is said beside Ask.
+  // A film can be stopped, or turned away before its turn.
   SPARE.on('film-over', end);
   $('.copy-link').addEventListener('click', (event) => SPARE.link.copy(event.target));
   $('.copy-bibtex').addEventListener('click', async ({target}) => {

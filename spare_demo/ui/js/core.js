@@ -125,10 +125,10 @@ window.SPARE = (() => {
     return {least, most, mean: sum / values.length};
   }
 
-  // What the server knows the picture in the box by. The picture's address ends in that name and
-  // its file, as ui/gradio_compat/files.py says.
-  const pictureName = () => (
-    document.querySelector('#picture .image-frame img')?.src.split('/').at(-2));
+  // The address of the picture in the box, and what the server knows it by: the address ends in that
+  // name and its file, as ui/gradio_compat/files.py says.
+  const picture = () => document.querySelector('#picture .image-frame img')?.src;
+  const pictureName = () => picture()?.split('/').at(-2);
 
   // Hands a file over to the visitor, whom an iPhone asks first whether to take it.
   function save(blob, name) {
@@ -185,6 +185,6 @@ window.SPARE = (() => {
   const saved = false;  // whether this is a saved page (js/saved.js), with no server to ask
 
   return {saved, on, emit, receive, ask, fetchFile, unbundle, unpack, number, percent, tokensWord,
-          say, escape, expectedJaccard, ends, pictureName, save, throttle, tell, calm, bring,
-          copy, unfold};
+          say, escape, expectedJaccard, ends, picture, pictureName, save, throttle, tell, calm,
+          bring, copy, unfold};
 })();

@@ -199,8 +199,6 @@ SPARE.Comparison = class {
     })};
   }
 
-  layers() { return Array.from({length: this.depth}, (_, layer) => layer); }
-
   // What a slot inside the language model kept in all its layers at budget k; null until known.
   perLayer(name, k) {
     return this.slots[name].layers.get(k) ?? null;

@@ -26,7 +26,7 @@ SPARE.depth = (element) => {
     if (now === shown) return;
     shown = now;
     sentences.innerHTML = parts.map(([, {sentence}]) => `<p>${escape(sentence)}</p>`).join('');
-    profile.innerHTML = data.layers().map((layer) => `<span${layer === at ? ' class="here"' : ''}>` +
+    profile.innerHTML = Array.from({length: data.depth}, (_, layer) => `<span${layer === at ? ' class="here"' : ''}>` +
       parts.map(([name, {counts: of}]) => `<i class="${name.toLowerCase()}" ` +
         `style="height:${(100 * of[layer] / data.n).toFixed(1)}%"></i>`).join('') + '</span>').join('');
   }

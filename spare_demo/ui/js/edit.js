@@ -3,7 +3,7 @@
 SPARE.edit = (element, props, trigger) => {
   const {state, escape} = SPARE;
   const $ = (selector) => element.querySelector(selector);
-  const message = $('.message-place');
+  const message = $('.message-place'), EMPTY = 'Your set is empty. Keep at least one visual token.';
   let past = [], future = [], stroke = null, picture = null;
 
   SPARE.layers.drawn.own = (data) => {
@@ -152,7 +152,7 @@ SPARE.edit = (element, props, trigger) => {
   });
 
   function ask() {
-    if (!state.own || !count()) return say('Your set is empty. Keep at least one visual token.');
+    if (!count()) return say(EMPTY);
     say();
     props.value = JSON.stringify(tokens());
     trigger('ask_own');
@@ -161,7 +161,7 @@ SPARE.edit = (element, props, trigger) => {
   $('.again').addEventListener('click', ask);
 
   $('.export').addEventListener('click', () => {
-    if (!state.own || !count()) return say('Your set is empty. Keep at least one visual token.');
+    if (!count()) return say(EMPTY);
     SPARE.save(new Blob([JSON.stringify({mine: tokens()})], {type: 'application/json'}), 'picks.json');
   });
 

@@ -33,14 +33,6 @@ SPARE.guess = (() => {
     if (focus?.slot === slot && document.activeElement === document.body) box.querySelector(`[data-guess=${focus.guess}]`).focus();
   }
 
-  function addVerdict(card, guess) {
-    const survives = wordsOf(card) === wordsOf(cardOf('all'));
-    const line = document.createElement('p');
-    line.className = 'guess-result';
-    line.textContent = `You were ${guess === survives ? 'right' : 'wrong'}.`;
-    card.append(line);
-  }
-
   // Runs after every change of the answers, before the browser shows it.
   function update() {
     if (!toggle?.checked || !answers()) return;
@@ -63,11 +55,15 @@ SPARE.guess = (() => {
   }
 
   function count(made, slot, card) {
-    addVerdict(card, made[slot]);
+    const isRight = made[slot] === (wordsOf(card) === wordsOf(cardOf('all')));
+    const line = document.createElement('p');
+    line.className = 'guess-result';
+    line.textContent = `You were ${isRight ? 'right' : 'wrong'}.`;
+    card.append(line);
     if (made[`${slot} counted`]) return;
     made[`${slot} counted`] = true;
     total += 1;
-    right += made[slot] === (wordsOf(card) === wordsOf(cardOf('all')));
+    right += isRight;
     document.querySelector('#guess-score').textContent = `${right} of ${total} right`;
   }
 

@@ -39,12 +39,8 @@ SPARE.layers = (() => {
             : SPARE.saved ? `${no}. This page has them at a budget of ${[...layers.keys()]} only.`
               : `${no}. They are shown once it has answered at ${k}.`);
     }
-    if (SPARE.saved) {
-      return nothing(`${title} is not nested: its picks at ${k} are not the first of a longer list. ` +
-        `This page has those at ${[...sets.keys()]} only.`);
-    }
     return nothing(`${title} is not nested: its picks at ${k} are not the first of a longer list. ` +
-      'Asking the server for them.');
+      (SPARE.saved ? `This page has those at ${[...sets.keys()]} only.` : 'Asking the server for them.'));
   }
 
   function swatch(kind, text) {
@@ -89,11 +85,10 @@ SPARE.layers = (() => {
       },
       get sentence() {
         const c = data.counts(...held);
-        const [a, b] = labels, tokens = tokensWord(data.n);
+        const [a, b] = labels, tokens = tokensWord(c.a);
         const share = c.jaccard.toFixed(2), chance = expectedJaccard(data.n, c.a, c.b).toFixed(2);
         return (data.inside.length ? `In layer ${at + 1} of ${data.depth}: ` : '') +
-          say('both', {a, b, count: c.a, tokens, both: c.both}) +
-          (c.a !== c.b ? say('other count', {count: c.b}) : '') + '.' +
+          say(c.a === c.b ? 'both' : 'both of two counts', {a, b, tokens, count: c.b, both: c.both}) +
           (data.hasPadding ? say('both in padding', {a, b, count_a: c.padA, count_b: c.padB}) : '') +
           ` ${say('jaccard', {share, chance})}.`;
       },

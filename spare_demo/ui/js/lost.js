@@ -52,8 +52,7 @@
     settings.set('q', document.querySelector('#question textarea').value);
     settings.set('lost', '1');
     for (const [name, value] of settings) address.searchParams.set(name, value);
-    const picture = document.querySelector('#picture .image-frame img')?.src;
-    const visit = {before: location.href, address: address.href, picture};
+    const visit = {before: location.href, address: address.href, picture: SPARE.picture()};
     try {
       sessionStorage.setItem(KEY, JSON.stringify(visit));
     } catch {}  // forbidden, or full: the page opens as for a newcomer

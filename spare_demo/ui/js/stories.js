@@ -10,7 +10,7 @@ SPARE.stories = (() => {
   const FEW = 16, MORE = 64;  // budgets that the stories set
 
   const label = (data, slot) => data.slots[slot].label;
-  const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
+  const mean = (values) => SPARE.ends(values).mean;
   const range = (n) => Array.from({length: n}, (_, i) => i);
 
   function setBudget(data, k) {
@@ -224,7 +224,7 @@ SPARE.stories = (() => {
           const {order, highest} = extremes(data), plain = plainPatches(data);
           const top = order.slice(0, Math.min(FEW, data.n));
           return `Relevance is the cosine of a patch with the question, ${data.space}. Its mean over ` +
-            `${tokensWord(data.n)} is ${number(mean([...data.relevance]))}; the highest is ` +
+            `${tokensWord(data.n)} is ${number(mean(data.relevance))}; the highest is ` +
             `${number(data.relevance[highest])}, at ${data.where(highest)}. Of the ${top.length} most ` +
             `relevant patches, ${top.filter((token) => plain[token]).length} are ${plainWord(data)}: their ` +
             'colours vary no more than in the median patch.';

@@ -6,7 +6,6 @@
   let cover = null;  // what lies on the stage
   let of = '', drawn = false;  // which picture was asked about below it, and whether one was since
 
-  const photo = () => document.querySelector('#picture .image-frame img');
   const asked = () => document.querySelector('#answers .asked')?.dataset.picture;
 
   function remove() {
@@ -32,7 +31,7 @@
   }
 
   function update() {
-    const source = photo()?.src;
+    const source = SPARE.picture();
     if (!source || asked() === undefined) return remove();
     if (SPARE.pictureName() !== asked()) show(source);
     // Its comparison is there and not only on the way; or the picture of the one below came back.

@@ -20,13 +20,10 @@ SPARE.why = (element, trigger) => {
   function reasonFor(slot) {
     const {data, cursor, k} = state, method = data.slots[slot], picks = data.picks(slot, k);
     if (!picks) return null;
-    if (method.merges) {
-      const rank = picks.rank[cursor] < 0 ? null : picks.rank[cursor] + 1;
-      return {rank, factors: null, leftover: null, parts: null};
-    }
+    const rank = picks.rank[cursor] < 0 ? null : picks.rank[cursor] + 1;
+    if (method.merges) return {rank, factors: null, leftover: null, parts: null};
     const residual = data.residual(slot, k);
     if (!residual) return serverReasons.get(`${slot} ${cursor} ${k} ${step()}`) ?? null;
-    const rank = picks.rank[cursor] < 0 ? null : picks.rank[cursor] + 1;
     const at = stepOf(slot, picks, k);
     const u = residual.share(at), winner = picks.order[at];
     const of = (token) => {
@@ -39,7 +36,7 @@ SPARE.why = (element, trigger) => {
     };
     const lost = rank === null ? residual.standIns(cursor, k) : null;
     const size = (token) => Math.sqrt(data.squares[token]);
-    const parts = lost && lost.parts
+    const parts = lost?.parts
       .map(({token, coefficient}) => ({token, share: Math.abs(coefficient),
         coefficient: coefficient * size(cursor) / size(token)}))
       .sort((a, b) => Math.abs(b.coefficient) - Math.abs(a.coefficient)).slice(0, 8);

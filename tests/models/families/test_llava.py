@@ -33,14 +33,20 @@ def test_a_picture_is_seen_once_whatever_is_asked(
         assert calls == ["tower"]
 
 
+def levels_of(picture: Picture, model: LlavaModel) -> torch.Tensor:
+    """(3, S, S) what the tower is given, 0..255."""
+    images = model.processor.image_processor
+    mean, std = (torch.tensor(v).view(3, 1, 1) for v in (images.image_mean, images.image_std))
+    return (picture.pixel_values[0] * std + mean) * 255
+
+
 @pytest.mark.parametrize("aspect", ["pad", "crop"])
 def test_pixels_are_those_of_the_stock_processor(
     tiny_model: LlavaModel, photo: Image.Image, aspect: str
 ) -> None:
     """Given the square we fitted, stock processing changes nothing but the numbers' scale."""
     picture = tiny_model.look(photo, aspect)  # type: ignore[arg-type]
-    mean, std = tiny_model._mean, tiny_model._std
-    levels = ((picture.pixel_values[0] * std + mean) * 255).round().to(torch.uint8)
+    levels = levels_of(picture, tiny_model).round().to(torch.uint8)
     square = Image.fromarray(levels.permute(1, 2, 0).numpy())
     stock = tiny_model.processor.image_processor
     assert isinstance(stock, CLIPImageProcessor)
@@ -61,8 +67,8 @@ def test_crop_is_what_stock_processing_does_to_the_photo(
 def test_padding_is_the_mean_colour(tiny_model: LlavaModel, photo: Image.Image) -> None:
     picture = tiny_model.look(photo)
     assert picture.photo.size == photo.size == picture.grid.photo_size
-    top = picture.pixel_values[0, :, 0, :] * tiny_model._std[..., 0] + tiny_model._mean[..., 0]
-    assert (top * 255).round().unique(dim=1).flatten().tolist() == [122.0, 116.0, 104.0]
+    top = levels_of(picture, tiny_model)[:, 0]
+    assert top.round().unique(dim=1).flatten().tolist() == [122.0, 116.0, 104.0]
     assert picture.grid.inside[0] < 1  # the first row of tokens looks at padding
 
 

@@ -49,18 +49,18 @@ def check(model: LlavaModel, atol: float) -> None:
         for length in LENGTHS:
             embeds = embeds_of(model, length)
             logits, cache = plain(model, embeds)
-            ours = prefill(embeds)
-            torch.testing.assert_close(ours.logits, logits, atol=atol, rtol=0)
-            assert ours.cache.get_seq_length() == length
-            assert cache_bytes(ours.cache) == cache_bytes(cache)
+            own_logits, own_cache, static_bytes = prefill(embeds)
+            torch.testing.assert_close(own_logits, logits, atol=atol, rtol=0)
+            assert own_cache.get_seq_length() == length
+            assert cache_bytes(own_cache) == cache_bytes(cache)
             padded = -(-length // BUCKET) * BUCKET
-            assert ours.allocated_bytes * length == cache_bytes(cache) * padded
-            for a, b in zip(ours.cache.layers, cache.layers, strict=True):
+            assert static_bytes * length == cache_bytes(cache) * padded
+            for a, b in zip(own_cache.layers, cache.layers, strict=True):
                 torch.testing.assert_close(a.keys, b.keys, atol=atol, rtol=0)
                 torch.testing.assert_close(a.values, b.values, atol=atol, rtol=0)
             if model.hf.dtype == torch.float32:
                 first = int(logits.argmax())
-                assert greedy(model, first, ours.cache, 8) == greedy(model, first, cache, 8)
+                assert greedy(model, first, own_cache, 8) == greedy(model, first, cache, 8)
 
 
 def test_padding_changes_nothing(tiny_model: LlavaModel) -> None:
@@ -70,10 +70,10 @@ def test_padding_changes_nothing(tiny_model: LlavaModel) -> None:
 def test_a_later_prompt_leaves_an_earlier_ones_cache_alone(tiny_model: LlavaModel) -> None:
     prefill = CapturedPrefill(tiny_model.hf)
     with torch.inference_mode():
-        first = prefill(embeds_of(tiny_model, 5))
-        before = [layer.keys.clone() for layer in first.cache.layers]
+        _, first, _ = prefill(embeds_of(tiny_model, 5))
+        before = [layer.keys.clone() for layer in first.layers]
         prefill(embeds_of(tiny_model, 9))
-    for layer, keys in zip(first.cache.layers, before, strict=True):
+    for layer, keys in zip(first.layers, before, strict=True):
         assert torch.equal(layer.keys, keys)
 
 
@@ -132,7 +132,7 @@ def test_what_cannot_be_captured_runs_as_usual(
         error = RuntimeError("operation not permitted when stream is capturing")
         logits, _ = plain(tiny_model, embeds_of(tiny_model, 5))
         torch.testing.assert_close(
-            prefill(embeds).logits.as_subclass(torch.Tensor), logits, atol=1e-4, rtol=0
+            prefill(embeds)[0].as_subclass(torch.Tensor), logits, atol=1e-4, rtol=0
         )
         assert not prefill.captures
 
@@ -182,7 +182,7 @@ def test_on_a_gpu_it_is_on_once_it_gave_the_usual_results(
     lengths: list[int] = []
     run = CapturedPrefill.__call__
 
-    def watched(self: CapturedPrefill, embeds: torch.Tensor) -> captured_prefill.Prefill:
+    def watched(self: CapturedPrefill, embeds: torch.Tensor) -> tuple[Any, ...]:
         lengths.append(embeds.shape[1])
         return run(self, embeds)
 
@@ -195,23 +195,23 @@ def test_on_a_gpu_it_is_on_once_it_gave_the_usual_results(
     assert on_cuda._captured is None and on_cuda.notes == ()
 
 
-def wrong_token(prefill: captured_prefill.Prefill) -> None:
-    prefill.logits[int(prefill.logits.argmin())] += 1000
+def wrong_token(logits: torch.Tensor) -> None:
+    logits[int(logits.argmin())] += 1000
 
 
-def wrong_scores(prefill: captured_prefill.Prefill) -> None:
-    prefill.logits[int(prefill.logits.argmax())] += 1000
+def wrong_scores(logits: torch.Tensor) -> None:
+    logits[int(logits.argmax())] += 1000
 
 
-def no_number(prefill: captured_prefill.Prefill) -> None:
-    prefill.logits.mul_(torch.nan)
+def no_number(logits: torch.Tensor) -> None:
+    logits.mul_(torch.nan)
 
 
-def out_of_memory(prefill: captured_prefill.Prefill) -> None:
+def out_of_memory(logits: torch.Tensor) -> None:
     raise torch.OutOfMemoryError("CUDA out of memory.")
 
 
-def another_error(prefill: captured_prefill.Prefill) -> None:
+def another_error(logits: torch.Tensor) -> None:
     raise RuntimeError("something inside")
 
 
@@ -232,10 +232,10 @@ def test_what_gives_other_results_stays_off_and_says_why(
     expected = on_cuda.answer(view, None, 4).token_ids
     run = CapturedPrefill.__call__
 
-    def faulty(self: CapturedPrefill, embeds: torch.Tensor) -> captured_prefill.Prefill:
-        prefill = run(self, embeds)
-        fault(prefill)
-        return prefill
+    def faulty(self: CapturedPrefill, embeds: torch.Tensor) -> tuple[Any, ...]:
+        logits, *others = run(self, embeds)
+        fault(logits)
+        return logits, *others
 
     monkeypatch.setattr(CapturedPrefill, "__call__", faulty)
     on_cuda.capture_prefill("auto")

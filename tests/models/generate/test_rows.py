@@ -63,3 +63,10 @@ def test_what_does_not_fit_is_refused() -> None:
         kept_rows(picture(), Selection([6]))
     with pytest.raises(ValueError, match="rows of 2"):
         kept_rows(picture(), Selection([1], features=torch.zeros(1, 3)))
+    of_seven = torch.eye(7)[[6, 1]]  # merged rows of another picture
+    merged = Selection([6, 1], features=torch.zeros(2, 2), sources=of_seven)
+    with pytest.raises(ValueError, match="0 to 5"):
+        kept_rows(picture(), merged)
+    merged = Selection([5, 1], features=torch.zeros(2, 2), sources=of_seven)
+    with pytest.raises(ValueError, match="7 columns"):
+        kept_rows(picture(), merged)

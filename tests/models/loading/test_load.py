@@ -17,8 +17,8 @@ from safetensors.torch import load_file, save_file
 from transformers import LlavaForConditionalGeneration
 
 from spare_demo.models import CATALOGUE, LlavaModel, ModelError, TextTower, load_model
+from spare_demo.models.loading import hub, memory, text_tower
 from spare_demo.models.loading import load as loading
-from spare_demo.models.loading import memory, text_tower
 from spare_demo.models.loading.catalogue import BUILT_IN, LLAVA_7B, OPENAI_CLIP
 from spare_demo.models.loading.machine import Machine
 
@@ -245,7 +245,7 @@ def test_a_gpu_that_this_torch_has_no_kernels_for(
         assert loading._device("auto") == torch.device("cpu")
         with pytest.raises(ModelError, match=rf"{said}\).*cu126.*Choose --device cpu"):
             loading._device("cuda")
-    stand_in = replace(BUILT_IN, source=tiny_folder, clip=None)
+    stand_in = replace(BUILT_IN, source=tiny_folder)
     monkeypatch.setattr(loading, "choose", lambda machine, bits: (stand_in, f"{machine.gpus}"))
     monkeypatch.setattr(loading, "_fault", lambda device: said)
     (note,) = load_model("auto", warm_up=False).notes
@@ -262,7 +262,7 @@ def test_an_apple_gpu_that_is_not_there(tiny_folder: Path, monkeypatch: pytest.M
 
 def test_auto_is_what_the_table_says(tiny_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     machines: list[str] = []
-    stand_in = replace(BUILT_IN, source=tiny_folder, clip=None)
+    stand_in = replace(BUILT_IN, source=tiny_folder)
 
     def chosen(machine: str, bits: int) -> tuple[Any, str]:
         machines.append(f"{machine} {bits}")
@@ -280,7 +280,7 @@ def test_auto_leaves_a_gpu_that_is_too_small_alone(
     tiny_folder: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     free = {"cuda": 10**9, "cpu": 64 * 10**9}
-    entry = replace(CATALOGUE[name], source=tiny_folder, clip=None)
+    entry = replace(CATALOGUE[name], source=tiny_folder)
     machine = Machine((free["cuda"],), free["cpu"])
     monkeypatch.setattr(loading, "_device", lambda name: torch.device("cuda"))
     monkeypatch.setattr(loading, "this_machine", lambda device: machine)
@@ -306,9 +306,8 @@ def test_auto_falls_back_when_the_hub_is_out_of_reach(
 ) -> None:
     stand_in = replace(BUILT_IN, source=tiny_folder)
     monkeypatch.setattr(loading, "BUILT_IN", stand_in)
-    entry = replace(LLAVA_7B, source=tiny_folder)
-    monkeypatch.setattr(loading, "choose", lambda machine, bits: (entry, "room enough"))
-
+    monkeypatch.setattr(loading, "choose", lambda machine, bits: (LLAVA_7B, "room enough"))
+    monkeypatch.setattr(hub, "config_folder", lambda repository: tiny_folder)
     monkeypatch.setattr(TextTower, "from_open_clip", unreachable)
     model = load_model("auto", device="cpu")
     assert model.name == "built-in"

@@ -14,7 +14,7 @@ from PIL import Image
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from spare_demo.evaluation.fit import describe
+from spare_demo.evaluation.experiment import describe
 from spare_demo.models import Model, load_model
 from spare_demo.models.base import ModelError
 from spare_demo.models.generate.prefill_floor import prefill_bytes

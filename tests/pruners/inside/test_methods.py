@@ -19,7 +19,6 @@ from spare_demo.analysis.answer_shift import kl_curves
 from spare_demo.analysis.cost import cost_rows, operations_text, tokens_text
 from spare_demo.cli import compare as compare_command
 from spare_demo.cli import main as program
-from spare_demo.comparison.method_record import add_gaps
 from spare_demo.comparison.pipeline import compare
 from spare_demo.comparison.request import choose
 from spare_demo.comparison.result import Result
@@ -264,8 +263,6 @@ def test_the_error_curve_says_why_it_leaves_them_out(result: Result) -> None:
     lines = {trace.name: (trace.line.color, list(trace.y)) for trace in chart.figure.data}
     assert lines["SPARE"][0] == "rgb(213,94,0)"  # the second method's, whatever the first shows
     assert set(lines["FastV"][1]) == {None}
-    inside_first = add_gaps({"spare": (0.5,)}, result.methods, 1)
-    assert inside_first == {"spare": (0.5,), **dict.fromkeys(INSIDE, (None,))}
 
 
 def test_a_layer_shows_kept_merged_and_dropped(result: Result) -> None:

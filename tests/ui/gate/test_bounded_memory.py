@@ -17,7 +17,7 @@ from visits import QUESTION, page_request
 
 from spare_demo.models.loading import heap
 from spare_demo.ui.gate import sweeper
-from spare_demo.ui.gate.sweeper import sweep, sweep_also
+from spare_demo.ui.gate.sweeper import sweep
 from spare_demo.ui.gradio_compat.files import remove_oldest_files
 from spare_demo.ui.gradio_compat.queue import UnreadRuns
 from spare_demo.ui.open_visits import OpenVisits
@@ -94,7 +94,7 @@ def test_nothing_is_kept_of_runs_that_have_ended(public, photo_file) -> None:
 
 def test_a_sweep_calls_the_jobs_of_its_page_then_returns_memory(public, monkeypatch) -> None:
     swept: list[str] = []
-    sweep_also(public.demo, lambda: swept.append("this"))
+    monkeypatch.setattr(public.demo, "jobs", (lambda: swept.append("this"),))
     monkeypatch.setattr(sweeper, "return_free_memory", lambda: swept.append("memory"))
     run_apart(sweep(public.demo, UnreadRuns(public.demo)))
     assert swept == ["this", "memory"]
@@ -148,6 +148,7 @@ def test_a_machine_without_glibc_keeps_its_memory(monkeypatch, library) -> None:
     heap.return_free_memory()  # of this machine, which may have it
     monkeypatch.setattr(heap.ctypes, "CDLL", open_library)
     heap.return_free_memory()
+    heap.share_heaps()
 
 
 @pytest.fixture

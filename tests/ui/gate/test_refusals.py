@@ -9,6 +9,8 @@ import httpx
 import pytest
 from visits import QUESTION
 
+from spare_demo.ui.errors import quieten_server
+
 
 @pytest.mark.parametrize(
     ("path", "body", "words"),
@@ -101,3 +103,11 @@ def test_what_is_no_picture_is_a_sentence_and_is_not_logged(
 @pytest.mark.parametrize("body", ["[" * 100_000, '{"data": [1', '{"data": 5}', "\x00", "NaN"])
 def test_json_that_is_none_or_too_deep_is_refused(public, body: str) -> None:
     assert public.post("call/select", body).status_code in (400, 422)
+
+
+def test_uploads_of_another_shape_fill_no_log(public, caplog: pytest.LogCaptureFixture) -> None:
+    quieten_server()
+    kind = {"Content-Type": "multipart/form-data; boundary=b"}
+    for _ in range(3):
+        httpx.post(public.api("upload"), content=b"no boundary", headers=kind, timeout=60)
+    assert caplog.text.count("Expected boundary character") == 1
