@@ -13,8 +13,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))  # for the printout, which runs without pytest
 
@@ -90,10 +88,6 @@ def sources_of(*parts: str) -> list[Path]:
     return [path for path in SOURCES if part(path) in parts]
 
 
-def in_words(paths: list[Path]) -> list[str]:
-    return [str(path.relative_to(ROOT)) for path in paths]
-
-
 def arrows() -> set[tuple[str, str]]:
     """Which room imports from which."""
     pairs = {(part(path), own) for path in SOURCES for own in own_parts(path)}
@@ -110,14 +104,14 @@ def floors(pairs: set[tuple[str, str]]) -> int:
     return max(height(room) for room, _ in pairs)
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=in_words(SOURCES))
-def test_every_file_stands_on_a_floor_and_imports_from_those_below(path: Path) -> None:
-    room = part(path)
-    assert room in FLOOR, f"{path} stands on no floor. Give its room a place in FLOORS."
-    unknown = own_parts(path) - set(FLOOR)
-    assert not unknown, f"{path} imports {unknown}, which stand on no floor."
-    level = {other for other in own_parts(path) - {room} if FLOOR[other] >= FLOOR[room]}
-    assert not level, f"{path} must not import {level}: imports point down the floors."
+def test_every_file_stands_on_a_floor_and_imports_from_those_below() -> None:
+    for path in SOURCES:
+        room = part(path)
+        assert room in FLOOR, f"{path} stands on no floor. Give its room a place in FLOORS."
+        unknown = own_parts(path) - set(FLOOR)
+        assert not unknown, f"{path} imports {unknown}, which stand on no floor."
+        level = {other for other in own_parts(path) - {room} if FLOOR[other] >= FLOOR[room]}
+        assert not level, f"{path} must not import {level}: imports point down the floors."
 
 
 def test_only_a_results_own_files_go_up_by_a_public_name() -> None:
@@ -145,14 +139,14 @@ def test_the_house_stays_small() -> None:
     assert len(FLOORS) <= MOST_FLOORS and floors(pairs) <= MOST_FLOORS
 
 
-@pytest.mark.parametrize("path", sources_of(*SCIENCE), ids=in_words(sources_of(*SCIENCE)))
-def test_the_science_imports_torch_and_nothing_heavier(path: Path) -> None:
-    assert libraries(path) <= LIGHT
-    assert own_parts(path) <= SCIENCE
-    if part(path) == "measures":
-        assert "pruners" not in own_parts(path)
-    if part(path) == "pruners":
-        assert "measures" not in own_parts(path)
+def test_the_science_imports_torch_and_nothing_heavier() -> None:
+    for path in sources_of(*SCIENCE):
+        assert libraries(path) <= LIGHT, path
+        assert own_parts(path) <= SCIENCE, path
+        if part(path) == "measures":
+            assert "pruners" not in own_parts(path)
+        if part(path) == "pruners":
+            assert "measures" not in own_parts(path), path
 
 
 def test_only_the_page_imports_gradio() -> None:

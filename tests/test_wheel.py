@@ -50,22 +50,18 @@ def test_the_wheel_holds_all_that_the_package_reads(installed: Path) -> None:
                 assert (installed / inside).is_file(), inside
 
 
-def test_the_installed_program_compares(installed: Path, tmp_path: Path) -> None:
-    example = EXAMPLES[0]
-    picture = shutil.copy(ROOT / "assets" / "examples" / example["picture"], tmp_path)
-    words, environment = command(
-        installed, "compare", str(picture), example["question"], "--out", "out"
-    )
+def test_the_installed_program_compares_and_serves(installed: Path, tmp_path: Path) -> None:
+    words, environment = command(installed, "--help")
     done = subprocess.run(words, env=environment, cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    result = json.loads((tmp_path / "out" / "result.json").read_text())
-    assert result["answers"]["unpruned"]["text"] == example["answer"]
-    assert result["model"] == "built-in"
-
-
-def test_the_installed_program_serves(installed: Path, tmp_path: Path) -> None:
-    port = free_port()
-    words, environment = command(installed, "serve", "--model", "built-in", "--port", str(port))
+    assert done.returncode == 0 and "usage: spare-demo" in done.stdout, done.stderr
+    example, port = EXAMPLES[0], free_port()
+    picture = shutil.copy(ROOT / "assets" / "examples" / example["picture"], tmp_path)
+    both = (
+        ["compare", str(picture), example["question"], "--out", "out"],
+        ["serve", "--model", "built-in", "--port", str(port)],
+    )
+    program = f"from spare_demo.cli.main import main\nfor words in {both}: assert main(words) == 0"
+    words = [sys.executable, "-c", program]
     with subprocess.Popen(words, env=environment, cwd=tmp_path, stdout=subprocess.DEVNULL) as app:
         try:
             page = ""
@@ -78,3 +74,6 @@ def test_the_installed_program_serves(installed: Path, tmp_path: Path) -> None:
             assert "SPARE" in page and "SPARE.viewer" in page  # the page's own scripts are there
         finally:
             app.send_signal(signal.SIGINT)
+    result = json.loads((tmp_path / "out" / "result.json").read_text())
+    assert result["answers"]["unpruned"]["text"] == example["answer"]
+    assert result["model"] == "built-in"

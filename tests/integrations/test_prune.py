@@ -21,7 +21,7 @@ from transformers import (
     TextIteratorStreamer,
 )
 
-from spare_demo import PRUNERS, Selection, compare, load_model, prune
+from spare_demo import PRUNERS, Selection, compare, prune
 from spare_demo.integrations.prune import PrunedInputs
 from spare_demo.models import Model, TextTower
 from spare_demo.models.loading import text_tower
@@ -481,20 +481,15 @@ def test_a_method_that_the_tower_does_not_serve_says_why(qwen: Stock) -> None:
 # --- the guide ---
 
 
-def test_the_guides_lines_run_and_answer_as_compare_does(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_guides_lines_run_and_answer_as_compare_does(
+    built_in: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(ROOT)
     section = (ROOT / "docs" / "GUIDE.md").read_text().split("## In your own code\n")[1]
     code = section.split("```python\n")[1].split("```")[0]
     names: dict[str, Any] = {}
     exec(compile(code, "GUIDE.md", "exec"), names)
-    result = compare(
-        load_model("built-in", device="cpu", warm_up=False),
-        names["photo"],
-        names["question"],
-        ("spare",),
-        64,
-        aspect="crop",
-    )
+    result = compare(built_in, names["photo"], names["question"], ("spare",), 64, aspect="crop")
     assert names["tokens"][0].tolist() == list(result.answers["spare"].token_ids)
     kept = names["inputs"].selections[0].order
     assert kept.tolist() == result.selections["spare"].order.tolist()

@@ -37,7 +37,8 @@ expect.set_options(timeout=PATIENCE)
 # What a visitor sees and has set, beside the patch that the words below the pictures explain.
 _STATE = """() => [
     ...['#notice', '#asked', '#headline', '#stage', '#budget-message', '#answers', '#own-answer',
-        '#enough', '#carrier'].map(part => document.querySelector(part)?.innerText.trim()),
+        '#enough', '#carrier', '.words-of', '#merged-drawn', '#second', '#kl', '#message p',
+    ].map(part => (document.querySelector(part)?.innerText ?? '').trim()),
     ...['#question textarea', '#budget input[type=number]', '#method-a input', '#method-b input',
     ].map(part => document.querySelector(part)?.value),
     SPARE.state.k, SPARE.state.layer, SPARE.state.pane, SPARE.state.lit, document.body.className,
@@ -60,11 +61,11 @@ class Visitor:
 
     def _read(self, line: sync_api.ConsoleMessage) -> None:
         if line.type == "error":
-            self.errors.append(line.text)
+            self.errors.append(f"{line.text} {line.location['url']}")
 
     def check(self) -> None:
         """Nothing broke so far, and no request left the machine."""
-        assert self.errors == []
+        assert not self.errors, self.errors
         hosts = {urlsplit(url).netloc for url in self.requests}
         assert hosts - {""} == {urlsplit(self.page.url).netloc}  # "" is data: and blob:
 
@@ -73,21 +74,30 @@ class Visitor:
         return self.page.evaluate(_STATE)  # type: ignore[no-any-return]
 
     def put_back(self, state: list[Any]) -> None:
-        """The window, the folds, the layer, the budget and the marked patch as the page opens.
+        """The window, the folds, the layer, the budget, the marked patch, the methods and the
+        first example as the page opens.
 
-        Waits until the page is in this state, for some seconds.
+        state: of the page when it was opened; it is waited for, for some seconds.
         """
         self.page.set_viewport_size(WINDOW)
+        self.page.emulate_media(media="screen", reduced_motion="no-preference")
         self.page.mouse.move(5, 5)
         self.page.evaluate("SPARE.emit('unlight')")
         self.choose("pane", "")
         self.choose("layer", "kept")
         self.page.evaluate("""() => {
-            document.querySelectorAll('.fold > .label-wrap.open').forEach(title => title.click());
+            document.querySelectorAll('#tabs .label-wrap.open').forEach(title => title.click());
             SPARE.setBudget(64);
             document.activeElement.blur();
-            scrollTo(0, 0);
         }""")
+        if self.state() != state:
+            expect(self.page.get_by_role("option")).to_have_count(0)  # no menu is open any more
+            for slot, title in {"a": "SPARE", "b": "CDPruner"}.items():
+                if self.find(f"#method-{slot} input").input_value() != title:
+                    self.choose_method(slot, title)
+                    expect(self.caption).to_contain_text(title)
+            self.find("#examples button").first.click()
+        self.page.evaluate("document.activeElement.blur(); scrollTo(0, 0)")
         for _ in range(50):
             if self.state() == state:
                 break
@@ -99,10 +109,13 @@ class Visitor:
     def open(self, url: str) -> Visitor:
         """Opens the page, and waits until it listens."""
         self.page.goto(url)
-        expect(self.caption).to_contain_text("tokens")
-        # The last thing to come; from then on the page listens.
-        expect(self.find("#examples button").first).to_have_attribute("aria-label", re.compile("."))
+        self.wait_until_it_listens()
         return self
+
+    def wait_until_it_listens(self) -> None:
+        expect(self.caption).to_contain_text("tokens")
+        # The last thing to come.
+        expect(self.find("#examples button").first).to_have_attribute("aria-label", re.compile("."))
 
     def upload(self, path: Path) -> None:
         clear = self.page.get_by_label("Remove Image")

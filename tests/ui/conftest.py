@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -124,9 +124,9 @@ def temporary(tmp_path: Path) -> Path:
 def start(unused_port: int, tmp_path: Path, temporary: Path) -> Iterator[Start]:
     started: list[Program] = []
 
-    def start(*before: str, flags: Sequence[str] = ()) -> Program:
+    def start(*before: str) -> Program:
         output = tmp_path / f"output-{len(started)}.txt"
-        started.append(Program(unused_port, temporary, output, before, flags))
+        started.append(Program(unused_port, temporary, output, before))
         return started[-1]
 
     yield start
@@ -272,10 +272,15 @@ def newcomer(usual_context: Any) -> Iterator[Any]:
     visitor = Visitor(usual_context.new_page())
     yield visitor
     visitor.check()
-    for page in usual_context.pages:
-        if page not in others:
-            page.close()
+    _close_all_but(others, usual_context)
     usual_context.clear_permissions()
+
+
+def _close_all_but(pages: list[Any], context: Any) -> None:
+    """Closes what a test opened: a page behind another one draws a frame a second."""
+    for page in context.pages:
+        if page not in pages:
+            page.close()
 
 
 @pytest.fixture
@@ -304,7 +309,9 @@ def reader(usual_context: Any, served: Page, shared_pages: list[Any]) -> Iterato
         visitor.expect_answers(576, 64, 64)  # a slow machine opens the page before they are there
         shared_pages.append((visitor, visitor.state()))
     visitor, state = shared_pages.pop()
+    others = usual_context.pages
     yield visitor
+    _close_all_but(others, usual_context)
     try:
         visitor.check()
         visitor.put_back(state)

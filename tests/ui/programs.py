@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -16,20 +17,18 @@ PATIENCE = 500  # for the start, on a machine that is busy
 
 
 class Program(Caller):
-    """`python app.py`, its temporary files in a folder of the test's."""
+    """`python app.py`, started in a folder of the test's, and its temporary files in another."""
 
-    def __init__(
-        self, port: int, temporary: Path, output: Path, before: Sequence[str], flags: Sequence[str]
-    ) -> None:
-        """before: what runs it. flags: beside those that start it with the built-in model."""
+    def __init__(self, port: int, temporary: Path, output: Path, before: Sequence[str]) -> None:
+        """before: what runs it."""
         self.url, self.port, self.output = f"http://127.0.0.1:{port}", port, output
         environment = os.environ | {"TMPDIR": str(temporary), "SPARE_PORT": str(port)}
         environment.pop("GRADIO_TEMP_DIR", None)
-        command = [*before, sys.executable, "app.py", "--model", "built-in", "--device", "cpu"]
-        command += flags
+        app = str(ROOT / "app.py")
+        command = [*before, sys.executable, app, "--model", "built-in", "--device", "cpu"]
         with output.open("w") as stream:
             self.process = subprocess.Popen(
-                command, cwd=ROOT, env=environment, stdout=stream, stderr=subprocess.STDOUT
+                command, cwd=output.parent, env=environment, stdout=stream, stderr=subprocess.STDOUT
             )
 
     def wait_until_served(self) -> None:
@@ -42,6 +41,7 @@ class Program(Caller):
     def end(self, number: int) -> str:
         """Signal it, and return what it printed; it has the time that was promised."""
         self.process.send_signal(number)
+        self.process.send_signal(signal.SIGCONT)  # where a test stopped it
         assert self.process.wait(5) == 0, self.output.read_text()
         return self.output.read_text()
 

@@ -38,7 +38,9 @@ def grave(page, part: str = "html") -> list[str]:
         pytest.param(390, "light", marks=pytest.mark.long),
     ],
 )
-def test_axe_finds_nothing_serious(open_window, served, theme: str, width: int) -> None:
+def test_axe_finds_nothing_serious_and_bars_are_of_the_theme(
+    open_window, served, theme: str, width: int
+) -> None:
     visitor = open_window(
         f"{served.url}/?__theme={theme}",
         viewport={"width": width, "height": 900},
@@ -46,6 +48,8 @@ def test_axe_finds_nothing_serious(open_window, served, theme: str, width: int) 
         reduced_motion="reduce",
     )
     page = visitor.page
+    # Of scroll bars, and of the arrows of a number.
+    expect(visitor.find(":root")).to_have_css("color-scheme", {"light": "normal"}.get(theme, theme))
 
     visitor.find(".stories summary").click()
     assert grave(page) == []
@@ -143,16 +147,16 @@ def test_the_systems_colours_leave_buttons_slider_and_choices_in_sight(open_wind
     assert chosen != other
 
 
-def test_who_asks_on_the_keyboard_stays_on_the_button(visitor) -> None:
-    visitor.find("#question textarea").fill("How many objects are there?")
-    visitor.find("#ask").press("Enter")
-    visitor.expect_answers(576, 64, 64)
-    expect(visitor.find("#ask")).to_be_focused()
+def test_who_asks_on_the_keyboard_stays_on_the_button(reader) -> None:
+    reader.find("#question textarea").fill("How many objects are there?")
+    reader.find("#ask").press("Enter")
+    reader.expect_answers(576, 64, 64)
+    expect(reader.find("#ask")).to_be_focused()
 
 
-def test_a_screen_reader_is_told_that_it_is_done(visitor) -> None:
+def test_a_screen_reader_is_told_that_it_is_done(reader) -> None:
     heard = "window.heard"
-    visitor.page.evaluate(
+    reader.page.evaluate(
         """() => {
           window.heard = [];
           new MutationObserver((changes) => {
@@ -161,9 +165,9 @@ def test_a_screen_reader_is_told_that_it_is_done(visitor) -> None:
             {childList: true, characterData: true, subtree: true});
         }"""
     )
-    visitor.find("#ask").click()
-    visitor.page.wait_for_function(f"{heard}.includes('Done.')")
-    assert not any("common." in words for words in visitor.page.evaluate(heard))
+    reader.find("#ask").click()
+    reader.page.wait_for_function(f"{heard}.includes('Done.')")
+    assert not any("common." in words for words in reader.page.evaluate(heard))
 
 
 def test_nothing_scrolls_sideways_whatever_is_open(reader) -> None:
@@ -188,11 +192,3 @@ def test_nothing_cuts_a_control_of_a_narrow_page_with_spaced_letters(reader) -> 
     find = reader.find("#find-disagreement")
     assert find.evaluate("button => button.scrollWidth <= button.clientWidth")
     style.evaluate("element => element.remove()")
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_scroll_bars_and_the_arrows_of_a_number_are_of_the_page_s_theme(
-    open_window, served, theme: str
-) -> None:
-    root = open_window(f"{served.url}?__theme={theme}").find(":root")
-    expect(root).to_have_css("color-scheme", {"light": "normal"}.get(theme, theme))

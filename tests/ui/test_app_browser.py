@@ -55,27 +55,27 @@ def test_the_stage_says_that_its_first_pictures_are_on_their_way(newcomer, serve
     expect(newcomer.caption).to_contain_text("tokens")
 
 
-def test_the_same_comparison_sent_again_is_not_loaded_again(visitor) -> None:
+def test_the_same_comparison_sent_again_is_not_loaded_again(reader) -> None:
     loads = []
-    visitor.page.evaluate("window.shown = 0; SPARE.on('data', () => { shown += 1; })")
+    reader.page.evaluate("window.shown = 0; SPARE.on('data', () => { shown += 1; })")
     for times, question in enumerate(("How many stars are there?",) * 2 + ("What is red?",), 1):
-        visitor.ask(question)
-        visitor.page.wait_for_function("times => shown === times", arg=times)
-        visitor.expect_answers(576, 64, 64)
-        loads.append(sum("/comparison-" in url for url in visitor.requests))
+        reader.ask(question)
+        reader.page.wait_for_function("times => shown === times", arg=times)
+        reader.expect_answers(576, 64, 64)
+        loads.append(sum("/comparison-" in url for url in reader.requests))
     assert loads[0] == loads[1] == loads[2] - 1
 
 
-def test_pictures_that_do_not_arrive_are_said(visitor) -> None:
-    before = visitor.picture(1).tobytes()
-    visitor.page.route("**/comparison-*.bin", lambda route: route.abort())
-    visitor.ask("How many stars are there?")
-    expect(visitor.caption).to_contain_text("Press Ask again")
-    visitor.page.unroute("**/comparison-*.bin")
-    visitor.ask("How many stars are there?")
-    expect(visitor.caption).to_contain_text("of their 64 tokens")
-    assert visitor.picture(1).tobytes() != before
-    visitor.errors.clear()  # the browser's own word on the picture
+def test_pictures_that_do_not_arrive_are_said(reader) -> None:
+    before = reader.picture(1).tobytes()
+    reader.page.route("**/comparison-*.bin", lambda route: route.abort())
+    reader.ask("How many stars are there?")
+    expect(reader.caption).to_contain_text("Press Ask again")
+    reader.page.unroute("**/comparison-*.bin")
+    reader.ask("How many stars are there?")
+    expect(reader.caption).to_contain_text("of their 64 tokens")
+    assert reader.picture(1).tobytes() != before
+    reader.errors.clear()  # the browser's own word on the picture
 
 
 def test_answers_that_come_while_the_slider_is_held_say_their_budget(visitor) -> None:
@@ -86,38 +86,38 @@ def test_answers_that_come_while_the_slider_is_held_say_their_budget(visitor) ->
     expect(visitor.find(".stale-note")).to_have_text("Answers are for budget 64. Answer at 40")
 
 
-def test_slider_box_and_mark_move_picture_sentence_and_answers(visitor) -> None:
-    before = visitor.picture(1).tobytes()
-    slider = visitor.find("#budget input[type=range]")
+def test_slider_box_and_mark_move_picture_sentence_and_answers(reader) -> None:
+    before = reader.picture(1).tobytes()
+    slider = reader.find("#budget input[type=range]")
     slider.focus()
     for _ in range(3):
         slider.press("ArrowRight")
-    expect(visitor.caption).to_contain_text("of their 67 tokens")
-    visitor.expect_answers(576, 67, 67)
-    expect(visitor.find(".stale-note")).not_to_be_visible()
-    assert visitor.picture(1).tobytes() != before
+    expect(reader.caption).to_contain_text("of their 67 tokens")
+    reader.expect_answers(576, 67, 67)
+    expect(reader.find(".stale-note")).not_to_be_visible()
+    assert reader.picture(1).tobytes() != before
 
-    number = visitor.find("#budget input[type=number]")
+    number = reader.find("#budget input[type=number]")
     number.fill("100")  # typed, not yet left: nobody has said that this is the number meant
-    expect(visitor.caption).to_contain_text("of their 100 tokens")
-    expect(visitor.find(".stale-note")).to_be_visible()
-    expect(visitor.find("#answers")).to_contain_text("Answers are for budget 67.")
-    expect(visitor.find("#answers h3").nth(1)).to_contain_text("67")
+    expect(reader.caption).to_contain_text("of their 100 tokens")
+    expect(reader.find(".stale-note")).to_be_visible()
+    expect(reader.find("#answers")).to_contain_text("Answers are for budget 67.")
+    expect(reader.find("#answers h3").nth(1)).to_contain_text("67")
     number.press("Tab")
-    visitor.expect_answers(576, 100, 100)
+    reader.expect_answers(576, 100, 100)
 
-    visitor.find("#marks").get_by_role("button", name="32", exact=True).click()
+    reader.find("#marks").get_by_role("button", name="32", exact=True).click()
     expect(slider).to_have_value("32")
-    expect(visitor.caption).to_contain_text("of their 32 tokens")
-    visitor.expect_answers(576, 32, 32)
+    expect(reader.caption).to_contain_text("of their 32 tokens")
+    reader.expect_answers(576, 32, 32)
 
     number.fill("9999")
-    expect(visitor.find("#budget-message")).to_contain_text("from 1 to 576")
+    expect(reader.find("#budget-message")).to_contain_text("from 1 to 576")
     number.fill("20")
-    expect(visitor.find("#budget-message p")).to_have_count(0)
-    expect(visitor.caption).to_contain_text("of their 20 tokens")
+    expect(reader.find("#budget-message p")).to_have_count(0)
+    expect(reader.caption).to_contain_text("of their 20 tokens")
 
-    note = visitor.find("#rank p")
+    note = reader.find("#rank p")
     expect(note).to_contain_text("This picture's features have rank 190")
     expect(note).not_to_be_visible()
     number.fill("192")
@@ -126,16 +126,16 @@ def test_slider_box_and_mark_move_picture_sentence_and_answers(visitor) -> None:
     expect(note).not_to_be_visible()
 
 
-def test_a_new_scene_comes_with_question_and_true_answer(visitor) -> None:
-    first = visitor.page.evaluate("SPARE.state.data.key")
-    visitor.find("#scene").click()
-    visitor.page.wait_for_function("key => SPARE.state.data.key !== key", arg=first)
-    visitor.expect_answers(576, 64, 64)
-    expect(visitor.find("#truth")).to_be_visible()
-    visitor.find("#question textarea").fill("What else is there?")
-    expect(visitor.find("#truth p")).not_to_be_visible()
-    visitor.find("#ask").click()
-    expect(visitor.find("#truth p")).to_have_count(0)
+def test_a_new_scene_comes_with_question_and_true_answer(reader) -> None:
+    first = reader.page.evaluate("SPARE.state.data.key")
+    reader.find("#scene").click()
+    reader.page.wait_for_function("key => SPARE.state.data.key !== key", arg=first)
+    reader.expect_answers(576, 64, 64)
+    expect(reader.find("#truth")).to_be_visible()
+    reader.find("#question textarea").fill("What else is there?")
+    expect(reader.find("#truth p")).not_to_be_visible()
+    reader.find("#ask").click()
+    expect(reader.find("#truth p")).to_have_count(0)
 
 
 def test_an_example_is_loaded_and_asked(reader) -> None:
@@ -161,19 +161,19 @@ OTHER_INPUTS = "These answers are for another question or picture."
 
 
 def test_old_results_dim_while_another_question_or_picture_is_on_the_page(
-    reader, wide_picture: Path
+    visitor, wide_picture: Path
 ) -> None:
-    body, question = reader.find("body"), reader.find("#question textarea")
-    note, line = reader.find("#answers .other-inputs"), reader.find("#answers .asked-line")
-    reader.expect_answers(576, 64, 64)
+    body, question = visitor.find("body"), visitor.find("#question textarea")
+    note, line = visitor.find("#answers .other-inputs"), visitor.find("#answers .asked-line")
+    visitor.expect_answers(576, 64, 64)
     expect(body).not_to_have_class(DIM)
     expect(note).not_to_be_visible()
     asked = question.input_value()
-    reader.ask("What is\0new?")  # which HTML cannot hold
-    shown = reader.find("#answers .asked")
+    visitor.ask("What is\0new?")  # which HTML cannot hold
+    shown = visitor.find("#answers .asked")
     expect(shown).to_have_attribute("data-question", "What is\ufffdnew?")
     expect(body).not_to_have_class(DIM)
-    reader.ask(asked)
+    visitor.ask(asked)
     expect(line).to_contain_text(f"“{asked}”budget 64")
     question.fill("What is new?")
     expect(body).to_have_class(DIM)
@@ -181,20 +181,20 @@ def test_old_results_dim_while_another_question_or_picture_is_on_the_page(
     expect(line).to_contain_text(f"“{asked}”budget 64")
     question.fill(asked)
     expect(body).not_to_have_class(DIM)
-    reader.upload(wide_picture)
+    visitor.upload(wide_picture)
     expect(body).to_have_class(DIM)
     thumbnail = line.locator("img")
     before = thumbnail.get_attribute("src")
-    reader.find("#ask").click()
+    visitor.find("#ask").click()
     expect(body).not_to_have_class(DIM)
     expect(thumbnail).not_to_have_attribute("src", before)
-    reader.find("#examples button").first.click()
+    visitor.find("#examples button").first.click()
     expect(body).not_to_have_class(DIM)
     expect(thumbnail).to_have_attribute("src", before)
-    reader.expect_answers(576, 64, 64)
+    visitor.expect_answers(576, 64, 64)
 
 
-def test_typing_while_an_answer_is_written_dims_it_till_asked(visitor, served, monkeypatch) -> None:
+def test_typing_while_an_answer_is_written_dims_it_till_asked(reader, served, monkeypatch) -> None:
     real = served.model.stream_together
     words = threading.Event()
 
@@ -204,23 +204,23 @@ def test_typing_while_an_answer_is_written_dims_it_till_asked(visitor, served, m
         return (yield from real(view, selections, *rest))
 
     monkeypatch.setattr(served.model, "stream_together", slow)
-    body, question = visitor.find("body"), visitor.find("#question textarea")
-    note = visitor.find("#answers .other-inputs")
-    visitor.ask("How many blue arrows are there?")
-    expect(visitor.find("#answers .answer-text").first).to_contain_text("word")
+    body, question = reader.find("body"), reader.find("#question textarea")
+    note = reader.find("#answers .other-inputs")
+    reader.ask("How many blue arrows are there?")
+    expect(reader.find("#answers .answer-text").first).to_contain_text("word")
     expect(body).not_to_have_class(DIM)
     question.fill("How many red stars are there?")
     expect(body).to_have_class(DIM)
     expect(note).to_have_text(OTHER_INPUTS, use_inner_text=True)  # nothing to press yet
     words.set()
-    visitor.expect_answers(576, 64, 64)
+    reader.expect_answers(576, 64, 64)
     expect(body).to_have_class(DIM)
     expect(note).to_have_text(f"{OTHER_INPUTS} Press Ask.", use_inner_text=True)
-    expect(visitor.find(".asked-question")).to_have_text("“How many blue arrows are there?”")
+    expect(reader.find(".asked-question")).to_have_text("“How many blue arrows are there?”")
     question.fill("How many blue arrows are there?")
     expect(body).not_to_have_class(DIM)
-    visitor.ask("How many red stars are there?")
-    expect(visitor.find(".asked-question")).to_have_text("“How many red stars are there?”")
+    reader.ask("How many red stars are there?")
+    expect(reader.find(".asked-question")).to_have_text("“How many red stars are there?”")
     expect(body).not_to_have_class(DIM)
 
 
@@ -236,23 +236,23 @@ def test_an_empty_question_asks_for_one(reader) -> None:
     reader.expect_answers(576, 64, 64)
 
 
-def test_answers_are_held_against_the_true_one(visitor) -> None:
-    visitor.expect_answers(576, 64, 64)
-    expect(visitor.find("#answers .grade")).to_have_text(["✓ right"] * 3)
-    expect(visitor.find("#answers .verdict")).to_have_text(["same as all tokens"] * 2)
-    visitor.find("#budget input[type=number]").fill("1")
-    visitor.find("#budget input[type=number]").press("Tab")
-    visitor.expect_answers(576, 1, 1)
+def test_answers_are_held_against_the_true_one(reader) -> None:
+    reader.expect_answers(576, 64, 64)
+    expect(reader.find("#answers .grade")).to_have_text(["✓ right"] * 3)
+    expect(reader.find("#answers .verdict")).to_have_text(["same as all tokens"] * 2)
+    reader.find("#budget input[type=number]").fill("1")
+    reader.find("#budget input[type=number]").press("Tab")
+    reader.expect_answers(576, 1, 1)
     # "I cannot tell" is neither right nor wrong.
     grades = ["✓ right", "true answer: green", "true answer: green"]
-    expect(visitor.find("#answers .grade")).to_have_text(grades)
-    visitor.ask("Is the purple object left or right of the object with the number 9?")
-    expect(visitor.find("#answers .grade.wrong").first).to_contain_text("✗ wrong: it is left")
-    visitor.ask("What else is there?")
+    expect(reader.find("#answers .grade")).to_have_text(grades)
+    reader.ask("Is the purple object left or right of the object with the number 9?")
+    expect(reader.find("#answers .grade.wrong").first).to_contain_text("✗ wrong: it is left")
+    reader.ask("What else is there?")
     note = "It did not understand this question as one about a drawn scene"
-    expect(visitor.find("#answers")).to_contain_text(note)
-    expect(visitor.find("#answers .verdict").last).to_be_hidden()  # in a fold
-    expect(visitor.find("#answers .grade")).to_have_count(0)
+    expect(reader.find("#answers")).to_contain_text(note)
+    expect(reader.find("#answers .verdict").last).to_be_hidden()  # in a fold
+    expect(reader.find("#answers .grade")).to_have_count(0)
 
 
 def test_an_error_leaves_everything_but_says_what_to_do(reader) -> None:
@@ -266,10 +266,7 @@ def test_an_error_leaves_everything_but_says_what_to_do(reader) -> None:
     expect(reader.find("#question textarea")).to_have_value("Is anything there?")
     assert (stage.inner_html(), answers.inner_html()) == before
     # They are of another question, and look it.
-    expect(reader.find("body")).to_have_class(re.compile("asked-anew"))
-    reader.find("#examples button").first.click()
-    expect(reader.find("#message p")).to_have_count(0)
-    reader.expect_answers(576, 64, 64)
+    expect(reader.find("body")).to_have_class(DIM)
 
 
 def endless(view: object, selections: dict[str, object], *_: object) -> Iterator[dict[str, str]]:
@@ -279,12 +276,12 @@ def endless(view: object, selections: dict[str, object], *_: object) -> Iterator
         time.sleep(0.2)  # each word is another drawing of the page
 
 
-def test_who_waits_is_told_the_place_and_stop_keeps_the_words(visitor, served, monkeypatch) -> None:
+def test_who_waits_is_told_the_place_and_stop_keeps_the_words(reader, served, monkeypatch) -> None:
     real = served.model.stream_together
     monkeypatch.setattr(served.model, "stream_together", endless)
-    visitor.ask("Will this ever end?")
-    expect(visitor.find("#answers .answer-text").first).to_contain_text("word3")
-    second = Visitor(visitor.page.context.new_page()).open(served.url)
+    reader.ask("Will this ever end?")
+    expect(reader.find("#answers .answer-text").first).to_contain_text("word3")
+    second = Visitor(reader.page.context.new_page()).open(served.url)
     truth = second.find("#truth p")
     expect(truth).to_be_visible()
     second.find("#ask").click()
@@ -296,18 +293,18 @@ def test_who_waits_is_told_the_place_and_stop_keeps_the_words(visitor, served, m
     second.ask("And I?")
     expect(second.find("#looked")).to_contain_text("queue: 1/1")
     monkeypatch.setattr(served.model, "stream_together", real)
-    visitor.find("#stop").click()
-    expect(visitor.find("#ask")).to_be_visible()
-    expect(visitor.find("#answers .figures")).to_have_text(["stopped"] * 3)
-    expect(visitor.find("#answers .answer-text").first).to_contain_text("word3")
+    reader.find("#stop").click()
+    expect(reader.find("#ask")).to_be_visible()
+    expect(reader.find("#answers .figures")).to_have_text(["stopped"] * 3)
+    expect(reader.find("#answers .answer-text").first).to_contain_text("word3")
     second.expect_answers(576, 64, 64)
     expect(second.find("#looked")).not_to_contain_text("queue")
-    expect(visitor.find("#looked .error")).to_be_hidden()
-    visitor.find("#ask").click()
-    visitor.expect_answers(576, 64, 64)
+    expect(reader.find("#looked .error")).to_be_hidden()
+    reader.find("#ask").click()
+    reader.expect_answers(576, 64, 64)
 
 
-def test_stop_ends_a_run_that_the_server_has_not_answered_yet(visitor, served, monkeypatch) -> None:
+def test_stop_ends_a_run_that_the_server_has_not_answered_yet(reader, served, monkeypatch) -> None:
     real = served.model.stream_together
     monkeypatch.setattr(served.model, "stream_together", endless)
     question, held = "Will this ever end?", []
@@ -318,19 +315,19 @@ def test_stop_ends_a_run_that_the_server_has_not_answered_yet(visitor, served, m
         else:
             route.continue_()
 
-    visitor.page.route("**/queue/join*", hold)
-    visitor.ask(question)
-    visitor.page.wait_for_timeout(600)  # else the click is taken for the second one of Ask's
+    reader.page.route("**/queue/join*", hold)
+    reader.ask(question)
+    reader.page.wait_for_timeout(600)  # else the click is taken for the second one of Ask's
     while not held:  # else the server is told to stop what it has not heard of
-        visitor.page.wait_for_timeout(50)
-    visitor.find("#stop").click()
-    expect(visitor.find("#ask")).to_be_visible()
+        reader.page.wait_for_timeout(50)
+    reader.find("#stop").click()
+    expect(reader.find("#ask")).to_be_visible()
     monkeypatch.setattr(served.model, "stream_together", real)
     ((route, response),) = held
     route.fulfill(response=response)
-    expect(visitor.find("#answers")).to_contain_text("These answers are for another question")
-    visitor.ask("Is there a star?")
-    visitor.expect_answers(576, 64, 64)
+    expect(reader.find("#answers")).to_contain_text("These answers are for another question")
+    reader.ask("Is there a star?")
+    reader.expect_answers(576, 64, 64)
 
 
 def test_on_a_phone_the_visit_reads_from_top_to_bottom(reader) -> None:
@@ -340,13 +337,13 @@ def test_on_a_phone_the_visit_reads_from_top_to_bottom(reader) -> None:
     assert tops == sorted(tops)
 
 
-def test_the_api_page_shows_how_a_picture_is_sent(visitor) -> None:
-    visitor.page.get_by_role("button", name="Use via API").click()
-    shown = visitor.page.get_by_text("handle_file('photo.png')")
+def test_the_api_page_shows_how_a_picture_is_sent(reader) -> None:
+    reader.page.get_by_role("button", name="Use via API").click()
+    shown = reader.page.get_by_text("handle_file('photo.png')")
     expect(shown.first).to_be_visible()
-    visitor.page.keyboard.press("Escape")
+    reader.page.keyboard.press("Escape")
     expect(shown).to_have_count(0)
-    visitor.errors.clear()  # Gradio's own documentation asks for what this page does not offer
+    reader.errors.clear()  # Gradio's own documentation asks for what this page does not offer
 
 
 def test_every_picture_on_the_stage_has_a_sentence(reader) -> None:
@@ -358,7 +355,7 @@ def test_every_picture_on_the_stage_has_a_sentence(reader) -> None:
     assert [name.split(" kept ")[0] for name in names[1:]] == ["A SPARE", "B CDPruner"]
 
 
-def test_the_keyboard_reaches_what_matters_and_shows_where_it_is(visitor) -> None:
+def test_the_keyboard_reaches_what_matters_and_shows_where_it_is(reader) -> None:
     wanted = {
         "#ask",
         "#budget input[type=range]",
@@ -377,12 +374,12 @@ def test_the_keyboard_reaches_what_matters_and_shows_where_it_is(visitor) -> Non
         return [found, seen];
     }"""
     reached: dict[str, bool] = {}
-    visitor.page.locator("body").press("Tab")
+    reader.page.locator("body").press("Tab")
     for _ in range(80):
-        hit = visitor.page.evaluate(where, sorted(wanted))
+        hit = reader.page.evaluate(where, sorted(wanted))
         if hit:
             reached[hit[0]] = hit[1]
-        visitor.page.keyboard.press("Tab")
+        reader.page.keyboard.press("Tab")
     assert reached == dict.fromkeys(wanted, True)
 
 

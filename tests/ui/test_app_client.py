@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import struct
 import subprocess
-import sys
 import zlib
 from pathlib import Path
 from shutil import which
@@ -419,31 +418,6 @@ def test_it_still_serves_after_all_of_this(served, client, pictures) -> None:
     assert httpx.get(served.url).status_code == 200
     result = client.predict(handle_file(pictures[1]), QUESTION, api_name="/compare")
     assert findings(result) == alone(served, pictures[1], QUESTION, "spare", "cdpruner", budget=64)
-
-
-def test_the_program_serves_and_says_when_its_port_is_taken(
-    tiny_folder: Path, tmp_path: Path, unused_port: int
-) -> None:
-    command = [
-        sys.executable, str(ROOT / "app.py"), "--model", str(tiny_folder), "--device", "cpu",
-        "--port", str(unused_port),
-    ]  # fmt: skip
-    # From another folder, so that nothing depends on where it is started from.
-    with subprocess.Popen(
-        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    ) as program:
-        try:
-            assert program.stdout
-            lines = iter(program.stdout.readline, "")
-            assert any(f"Open http://127.0.0.1:{unused_port}" in line for line in lines)
-            page = httpx.get(f"http://127.0.0.1:{unused_port}/")
-            assert page.status_code == 200 and "SPARE demo" in page.text
-            second = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-            assert second.returncode == 1
-            assert f"Port {unused_port} is not free" in second.stderr
-            assert "Traceback" not in second.stderr
-        finally:
-            program.terminate()
 
 
 def test_an_unknown_method_at_the_start_is_a_sentence(tiny_model) -> None:

@@ -7,8 +7,9 @@ import shutil
 import signal
 import time
 from collections.abc import Iterator
+from contextlib import closing, suppress
+from http.client import HTTPConnection
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -31,27 +32,44 @@ def _run_the_lab(url: str) -> Iterator[str]:
         yield from stream.iter_lines()
 
 
-def _ask(url: str, photo_file: str) -> list[Any]:
-    """Twenty comparisons one after the other, of which the first is done."""
-    from gradio_client import Client, handle_file
-
-    client, picture = Client(url, verbose=False), handle_file(photo_file)
-    jobs = [client.submit(picture, QUESTION, api_name="/compare") for _ in range(20)]
-    jobs[0].result(PATIENCE)
-    return jobs
+def _stop_in_mid_answer(program: Program, photo_file: str) -> None:
+    """Stops the program, to go on at the next signal, while it works at a comparison."""
+    data = [program.picture(photo_file), QUESTION, "spare", "cdpruner", 64, 0]
+    events = httpx.get(f"{program.url}/config").json()["dependencies"]
+    number = next(event["id"] for event in events if event["api_name"] == "compare")
+    while True:
+        program.process.send_signal(signal.SIGCONT)
+        program.post("queue/join", {"fn_index": number, "data": data, "session_hash": "busy"})
+        connection = HTTPConnection("127.0.0.1", program.port, timeout=PATIENCE)
+        with closing(connection):
+            connection.request("GET", "/gradio_api/queue/data?session_hash=busy")
+            lines = connection.getresponse()
+            assert any(b"process_starts" in line for line in lines)
+            program.process.send_signal(signal.SIGSTOP)
+            connection.sock.settimeout(1)  # only what was sent before can still come
+            with suppress(TimeoutError):
+                assert any(b"process_completed" in line for line in lines)
+                continue  # it was too quick
+            return
 
 
 @pytest.mark.parametrize(
     "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.long)]
 )
-def test_it_ends_in_mid_answer(start: Start, temporary: Path, photo_file: str, number: int) -> None:
+def test_it_serves_says_that_its_port_is_taken_and_ends_in_mid_answer(
+    start: Start, temporary: Path, photo_file: str, number: int
+) -> None:
     program = start()
     program.wait_until_served()
-    jobs = _ask(program.url, photo_file)
+    assert "SPARE demo" in httpx.get(program.url).text
+    second = start()
+    assert second.process.wait(PATIENCE) == 1
+    assert f"Port {program.port} is not free" in second.output.read_text()
+    assert "Traceback" not in second.output.read_text()
+    _stop_in_mid_answer(program, photo_file)
     (folder,) = temporary.iterdir()
     assert folder.stat().st_mode & 0o777 == 0o700
     assert "Traceback" not in program.end(number)
-    assert not all(job.done() and not job.exception() for job in jobs)
     assert list(temporary.iterdir()) == []
 
 

@@ -25,9 +25,14 @@ def address(tiny_model: LlavaModel, unused_port: int) -> Iterator[str]:
         yield page.url
 
 
-def test_a_photo_chosen_again_asks_its_other_question(
-    open_window, tiny_model: LlavaModel, address: str
+def test_a_photo_chosen_again_asks_its_other_question_wherever_the_program_was_started(
+    open_window,
+    tiny_model: LlavaModel,
+    address: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.chdir(tmp_path)  # Gradio sends pictures of the present folder unasked
     page = open_window(address).page
     photo = load_examples(tiny_model.name)[1]
     first, second = photo.answers
@@ -37,20 +42,6 @@ def test_a_photo_chosen_again_asks_its_other_question(
     for question in (first, second, first):
         button.click()
         expect(page.locator("#question textarea")).to_have_value(question)
+        expect(page.locator("#answers .asked")).to_have_attribute("data-question", question)
         expect(page.locator("#truth")).to_contain_text(f"True answer: {photo.answers[question]}")
     expect(page.locator("#scene")).to_have_count(0)
-
-
-def test_an_example_opens_wherever_the_program_was_started(
-    open_window,
-    tiny_model: LlavaModel,
-    address: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.chdir(tmp_path)  # Gradio sends pictures of the present folder unasked
-    page = open_window(address).page
-    page.locator("#examples button").nth(1).click()
-    question = load_examples(tiny_model.name)[1].question
-    expect(page.locator("#question textarea")).to_have_value(question)
-    expect(page.locator("#answers .asked")).to_have_attribute("data-question", question)

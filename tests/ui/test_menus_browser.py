@@ -61,12 +61,12 @@ def test_what_cannot_run_is_listed_with_a_reason_and_not_chosen(open_window, lac
     expect(page.locator("#answers h3").nth(1)).to_have_text("A DivPrune · 8")
 
 
-def test_another_method_in_b_is_drawn_answered_and_described(visitor, opened: Visit) -> None:
-    line, menu = visitor.find("#does-b"), visitor.find("#method-b input")
+def test_another_method_in_b_is_drawn_answered_and_described(reader, opened: Visit) -> None:
+    line, menu = reader.find("#does-b"), reader.find("#method-b input")
     expect(line).to_contain_text(PRUNERS["cdpruner"].summary)
     menu.click()
-    options = visitor.page.get_by_role("option")
-    headings = visitor.page.get_by_role("option", disabled=True)
+    options = reader.page.get_by_role("option")
+    headings = reader.page.get_by_role("option", disabled=True)
     expect(headings).to_have_text([re.compile(f"— {words}$") for words in GROUPS.values()])
     expect(options).to_have_count(len(PRUNERS) + len(GROUPS))
     headings.last.click(force=True)
@@ -74,42 +74,42 @@ def test_another_method_in_b_is_drawn_answered_and_described(visitor, opened: Vi
     options.last.click()
     controls = [method.title for method in PRUNERS.values() if method.group == "controls"]
     expect(menu).to_have_value(controls[-1])
-    visitor.expect_answers(576, 64, 64)
+    reader.expect_answers(576, 64, 64)
 
     menu.press("ControlOrMeta+a")
     menu.press_sequentially("PruMerge+")
     menu.press("Enter")
     expect(line).to_contain_text(PRUNERS["prumerge-plus"].summary)
     expect(line.get_by_role("img")).to_have_accessible_name(re.compile("Sketch: Kept patches take"))
-    expect(visitor.find("#does-a")).to_contain_text(PRUNERS["spare"].summary)
+    expect(reader.find("#does-a")).to_contain_text(PRUNERS["spare"].summary)
 
     title = PRUNERS["uniform"].title
-    visitor.choose_method("b", title)
-    expect(visitor.find("#answers h3").nth(2)).to_contain_text(title)
-    expect(visitor.caption).to_contain_text(f"{title} kept too")
-    visitor.expect_answers(576, 64, 64)
-    visitor.unfold("price")
-    expect(visitor.find("#cost th[scope=col]").nth(2)).to_contain_text(title)
+    reader.choose_method("b", title)
+    expect(reader.find("#answers h3").nth(2)).to_contain_text(title)
+    expect(reader.caption).to_contain_text(f"{title} kept too")
+    reader.expect_answers(576, 64, 64)
+    reader.unfold("price")
+    expect(reader.find("#cost th[scope=col]").nth(2)).to_contain_text(title)
 
     # It is not nested: the server is asked for its picks at another budget.
-    visitor.page.evaluate("k => SPARE.setBudget(k)", 36)
-    expect(visitor.caption).to_contain_text("of their 36 tokens")
+    reader.page.evaluate("k => SPARE.setBudget(k)", 36)
+    expect(reader.caption).to_contain_text("of their 36 tokens")
     kept = PRUNERS["uniform"].select(opened.exploration.view.tokens, 36).order.tolist()
-    assert visitor.page.evaluate("[...SPARE.state.data.picks('B', 36).order]") == kept
+    assert reader.page.evaluate("[...SPARE.state.data.picks('B', 36).order]") == kept
 
 
-def test_the_tab_key_leaves_no_list_open_behind_it(visitor) -> None:
-    visitor.find("#method-a input").focus()
+def test_the_tab_key_leaves_no_list_open_behind_it(reader) -> None:
+    reader.find("#method-a input").focus()
     for part in ("#method-b input", "#settings > button"):
-        expect(visitor.page.get_by_role("option").first).to_be_visible()
-        visitor.page.keyboard.press("Tab")
-        expect(visitor.find(part)).to_be_focused()
-    visitor.page.wait_for_timeout(300)
-    expect(visitor.page.get_by_role("option")).to_have_count(0)
+        expect(reader.page.get_by_role("option").first).to_be_visible()
+        reader.page.keyboard.press("Tab")
+        expect(reader.find(part)).to_be_focused()
+    reader.page.wait_for_timeout(300)
+    expect(reader.page.get_by_role("option")).to_have_count(0)
 
 
-def test_the_tab_key_goes_on_from_a_menu_in_which_enter_chose(visitor) -> None:
-    menu = visitor.find("#method-a input")
+def test_the_tab_key_goes_on_from_a_menu_in_which_enter_chose(reader) -> None:
+    menu = reader.find("#method-a input")
     menu.click()
     menu.press("ControlOrMeta+a")
     menu.press_sequentially("DivPrune")
@@ -117,5 +117,5 @@ def test_the_tab_key_goes_on_from_a_menu_in_which_enter_chose(visitor) -> None:
     expect(menu).not_to_be_focused()
     # Chromium goes on beside what had the focus, Firefox from where the selection is.
     assert menu.evaluate("menu => getSelection().anchorNode === menu.nextElementSibling")
-    visitor.page.keyboard.press("Tab")
-    expect(visitor.find("#method-b input")).to_be_focused()
+    reader.page.keyboard.press("Tab")
+    expect(reader.find("#method-b input")).to_be_focused()

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import inspect
 import re
 import shutil
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +20,17 @@ import torch
 import transformers
 from local_hub import LocalHub
 from pages import serving
-from programs import ROOT, Start
+from programs import ROOT
 from safetensors.torch import load_file, save_file
 from visits import QUESTION, controls
 
-from spare_demo.models import CATALOGUE, ModelError, load_model
+from spare_demo.models import CATALOGUE, Model, ModelError, load_model
 from spare_demo.models.generate.decoder_inputs import NO_LANGUAGE_MODEL
 from spare_demo.models.generate.prefill_floor import Rates
 from spare_demo.models.loading import memory, number_format
 from spare_demo.models.loading.catalogue import TINY_LLAVA
 from spare_demo.settings import Settings
-from spare_demo.ui import build
+from spare_demo.ui import build, serve
 from spare_demo.ui.handlers import Handlers, with_refusals
 from spare_demo.ui.lab import Lab
 from spare_demo.ui.model_menu import model_menu, offers_html, upcoming_html
@@ -378,11 +382,45 @@ def test_a_page_says_which_model_is_on_its_way(tiny_model: Any) -> None:
 
 
 @pytest.fixture
-def program(start: Start, tiny_folder: Path) -> str:
-    """The address of the app as started by hand, with a tiny LLaVA-1.5."""
-    started = start(flags=("--model", str(tiny_folder), "--max-new-tokens", "3"))
-    started.wait_until_served()
-    return started.url
+def program(tiny_folder: Path, unused_port: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The address of a private page of a tiny LLaVA-1.5, which another model's page follows.
+
+    It is served as `python app.py` serves it, but on a thread of this program.
+    """
+    model = load_model(str(tiny_folder), "cpu")
+    settings = Settings(model=str(tiny_folder), device="cpu", port=unused_port, max_new_tokens=3)
+    served, over = threading.Event(), threading.Event()
+
+    def build_until_over(*inputs: Any) -> gr.Blocks:
+        if over.is_set():
+            raise KeyboardInterrupt
+        return build(*inputs)
+
+    def wait_until_over(switch: ModelSwitch) -> tuple[Model, Settings]:
+        served.set()
+        while not switch._ready.wait(0.1):
+            if over.is_set():
+                return switch.model, switch.settings
+        return wait_for_next(switch)
+
+    def run() -> None:
+        try:
+            with suppress(KeyboardInterrupt):
+                serve(model, settings)
+        finally:
+            served.set()
+
+    wait_for_next = ModelSwitch.wait_for_next
+    monkeypatch.setitem(serve.__globals__, "build", build_until_over)
+    monkeypatch.setattr(ModelSwitch, "wait_for_next", wait_until_over)
+    server = threading.Thread(target=run)
+    server.start()
+    served.wait()
+    yield settings.url
+    over.set()
+    server.join()
+    gc.collect()
+    gc.freeze()  # as tests/conftest.py does
 
 
 @pytest.mark.browser
@@ -517,6 +555,7 @@ def test_what_was_chosen_is_asked_of_the_next_model(
         part = " without its language model" if vision else ""
         words = f"The model was changed to tiny-qwen{part}. Results"
         expect(visitor.find("#model-changed")).to_contain_text(words)
+        visitor.wait_until_it_listens()
 
     load(one, False)
     expect(one.find("#notice")).to_have_text(
@@ -552,12 +591,11 @@ def test_what_was_chosen_is_asked_of_the_next_model(
 
 @pytest.mark.browser
 def test_a_photo_shown_to_the_built_in_model_leads_to_one_that_knows_photos(
-    browser: Any, unused_port: int
+    browser: Any, built_in: Model, unused_port: int
 ) -> None:
     from browsing import PATIENCE, Visitor, expect
 
-    settings = Settings(model="built-in", device="cpu", port=unused_port)
-    model = load_model("built-in", "cpu")
+    settings, model = Settings(model="built-in", device="cpu", port=unused_port), built_in
     page = browser.new_page()
     page.set_default_timeout(PATIENCE)
     with serving(model, settings, model_switch=ModelSwitch(model, settings)) as served:

@@ -55,23 +55,16 @@ def test_the_page_opens_on_the_chosen_case_with_its_headline(built_in, unused_po
 
 @pytest.mark.parametrize("answers", [True, False])
 def test_what_needs_answers_is_offered_where_the_model_gives_them(
-    tiny_folder, small_settings, answers: bool
+    built_in, small_settings, answers: bool
 ) -> None:
-    demo = build(load_model(str(tiny_folder), "cpu", language_model=answers), small_settings)
-    parts = {getattr(part, "elem_id", None): part for part in demo.blocks.values()}
-    shown = {"find-enough", "find-carrier", "changes", "price", "truth"}
+    model = built_in if answers else load_model("built-in", "cpu", language_model=False)
+    blocks = build(model, small_settings).blocks.values()
+    parts = {getattr(part, "elem_id", None): part for part in blocks}
+    shown = {"find-enough", "find-carrier", "find-disagreement", "changes", "price", "truth"}
     assert {parts[name].visible for name in shown} == {answers}
-    tabs = {part.id: part.visible for part in demo.blocks.values() if isinstance(part, gr.Tab)}
+    assert ("Surprising cases" in {getattr(part, "label", None) for part in blocks}) is answers
+    tabs = {part.id: part.visible for part in blocks if isinstance(part, gr.Tab)}
     assert tabs == {"compare": True, "lab": answers}
-
-
-def test_no_disagreement_is_offered_without_answers(small_settings) -> None:
-    for answers in (True, False):
-        demo = build(load_model("built-in", "cpu", language_model=answers), small_settings)
-        (find,) = (b for b in demo.blocks.values() if b.elem_id == "find-disagreement")
-        assert find.visible is answers
-        labels = {getattr(block, "label", None) for block in demo.blocks.values()}
-        assert ("Surprising cases" in labels) is answers
 
 
 def test_it_says_what_is_kept_at_first_and_what_came_of_it_at_the_end(built_in) -> None:

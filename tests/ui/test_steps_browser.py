@@ -17,18 +17,17 @@ _BUSY = """() => setInterval(() => {
 }, 190)"""
 
 
-def test_every_step_reaches_a_busy_page(visitor) -> None:
-    menu, page = visitor.find("#method-b input"), visitor.page
-    curve, caption = visitor.curve(), visitor.caption
+def test_every_step_reaches_a_busy_page(reader) -> None:
+    menu, page = reader.find("#method-b input"), reader.page
+    curve, caption = reader.curve(), reader.caption
     stalled = page.evaluate(_BUSY)
-    for name in ("divprune", "random", "uniform", "cdpruner"):
+    for name in ("divprune", "uniform"):  # one nested, one not
         title = PRUNERS[name].title
-        menu.press("ControlOrMeta+a")
-        menu.press_sequentially(title)
+        menu.fill(title)
         menu.press("Enter")
         expect(caption).to_contain_text(f"B {title}")
         expect(curve).to_contain_text(f"B {title}")
-        expect(visitor.find("#ask")).to_be_visible()
+        expect(reader.find("#ask")).to_be_visible()
     page.evaluate("stalled => clearInterval(stalled)", stalled)
 
 

@@ -132,89 +132,87 @@ def test_weights_and_leftovers_have_their_layers(reader, opened: Visit) -> None:
     assert apart(reader.picture(), reference.image.crop((0, 0, *canvas.size))) < 0.002
 
 
-def test_late_picks_of_another_method_are_not_shown_as_those_of_this_one(visitor) -> None:
-    visitor.choose_method("b", "HoloV")
-    expect(visitor.caption).to_contain_text("B HoloV")
-    gone = visitor.page.evaluate("SPARE.state.data.of")
-    visitor.choose_method("b", "DART, diversity only")
-    expect(visitor.caption).to_contain_text("B DART, diversity only")
+def test_late_picks_of_another_method_are_not_shown_as_those_of_this_one(reader) -> None:
+    reader.choose_method("b", "HoloV")
+    expect(reader.caption).to_contain_text("B HoloV")
+    gone = reader.page.evaluate("SPARE.state.data.of")
+    reader.choose_method("b", "DART, diversity only")
+    expect(reader.caption).to_contain_text("B DART, diversity only")
     picks = "[...SPARE.state.data.picks('B', SPARE.state.k).order]"
-    before = visitor.page.evaluate(picks)
-    visitor.page.evaluate(
+    before = reader.page.evaluate(picks)
+    reader.page.evaluate(
         """of => SPARE.receive(JSON.stringify(
             {kind: 'picks', of, slot: 'B', budget: SPARE.state.k, order: [0], sources: null}))""",
         gone,
     )
-    assert visitor.page.evaluate(picks) == before
+    assert reader.page.evaluate(picks) == before
 
 
-def test_picks_that_no_picture_shows_are_asked_for_as_well(visitor) -> None:
-    visitor.choose_method("b", "HoloV")
-    expect(visitor.caption).to_contain_text("B HoloV")
-    visitor.layer("relevance")  # alone: neither method has a picture now
-    visitor.point(300)
-    visitor.find("#budget input[type=number]").fill("40")
-    expect(visitor.find("#reason .reason.b .rank")).to_contain_text("40")
-    visitor.find("#by-hand").click()
-    visitor.choose("pane", "0")
-    visitor.choose("layer", "own")
-    visitor.find("#edit [data-start=b]").click()
-    expect(visitor.find("#edit .count")).to_have_text("40 tokens of 576 kept")
+def test_picks_that_no_picture_shows_are_asked_for_as_well(reader) -> None:
+    reader.choose_method("b", "HoloV")
+    expect(reader.caption).to_contain_text("B HoloV")
+    reader.layer("relevance")  # alone: neither method has a picture now
+    reader.point(300)
+    reader.find("#budget input[type=number]").fill("40")
+    expect(reader.find("#reason .reason.b .rank")).to_contain_text("40")
+    reader.find("#by-hand").click()
+    reader.choose("pane", "0")
+    reader.choose("layer", "own")
+    reader.find("#edit [data-start=b]").click()
+    expect(reader.find("#edit .count")).to_have_text("40 tokens of 576 kept")
 
 
-def test_what_was_merged_is_offered_where_tokens_are_and_goes_with_its_comparison(visitor) -> None:
-    expect(visitor.caption).to_contain_text("CDPruner")
-    expect(visitor.find("#merged")).to_be_hidden()
-    visitor.choose_method("b", "VisionZip")
-    visitor.expect_answers(576, 64, 64)
-    visitor.unfold("merged")
-    visitor.find("#merged-show").click()
-    expect(visitor.find("#merged-drawn figcaption")).to_contain_text("VisionZip merged 576 tokens")
-    visitor.choose_method("b", "PruMerge")
-    visitor.expect_answers(576, 64, 64)
-    expect(visitor.find("#merged-drawn figure")).to_have_count(0)
-    visitor.choose_method("b", "CDPruner")
-    expect(visitor.find("#merged")).to_be_hidden()
+def test_what_was_merged_is_offered_where_tokens_are_and_goes_with_its_comparison(reader) -> None:
+    expect(reader.caption).to_contain_text("CDPruner")
+    expect(reader.find("#merged")).to_be_hidden()
+    reader.choose_method("b", "VisionZip")
+    reader.expect_answers(576, 64, 64)
+    reader.unfold("merged")
+    reader.find("#merged-show").click()
+    expect(reader.find("#merged-drawn figcaption")).to_contain_text("VisionZip merged 576 tokens")
+    reader.choose_method("b", "PruMerge")
+    reader.expect_answers(576, 64, 64)
+    expect(reader.find("#merged-drawn figure")).to_have_count(0)
+    reader.choose_method("b", "CDPruner")
+    expect(reader.find("#merged")).to_be_hidden()
 
 
-def test_a_merged_token_shows_what_went_into_it(visitor, served) -> None:
-    visitor.choose_method("b", "VisionZip")
-    expect(visitor.caption).to_contain_text("VisionZip (picks)")
-    visitor.expect_answers(576, 64, 64)
+def test_a_merged_token_shows_what_went_into_it(reader, served) -> None:
+    reader.choose_method("b", "VisionZip")
+    expect(reader.caption).to_contain_text("VisionZip (picks)")
+    reader.expect_answers(576, 64, 64)
     visit = served.look("spare", "visionzip")
     chosen = visit.exploration.selections(64)["B"]
     sources, order = chosen.sources, chosen.order.tolist()
-    visitor.layer("B")
+    reader.layer("B")
     reference = merged_overlay(visit.canvas, sources, chosen.order, VERMILION, "B VisionZip")
-    assert visitor.sentence() == reference.sentence
-    assert apart(visitor.picture(), reference.image.crop((0, 0, *visit.canvas.size))) < 0.002
+    assert reader.sentence() == reference.sentence
+    assert apart(reader.picture(), reference.image.crop((0, 0, *visit.canvas.size))) < 0.002
     counts = (sources != 0).sum(dim=1)
     row = int(counts.argmax())  # the row with the most in it
     own = next(t for t in order if sources[row, t] == 1)
     # The curve comes after the answers, by a call of its own, and Plotly's script after it.
-    visitor.curve()
-    expect(visitor.find("#lost .words").first).to_contain_text("B VisionZip")
+    reader.curve()
+    expect(reader.find("#lost .words").first).to_contain_text("B VisionZip")
     calls = []  # but the stream of replies to calls before, which may open late
-    visitor.page.on("request", lambda r: None if "/queue/data" in r.url else calls.append(r.url))
-    visitor.point(own)
-    expect(visitor.find(".reason.b")).to_contain_text(
-        f"with {int(counts[row]) - 1} others mixed in"
-    )
-    tints = visitor.page.evaluate("SPARE.state.tints.map(t => [t.token, t.share])")
+    reader.page.on("request", lambda r: None if "/queue/data" in r.url else calls.append(r.url))
+    reader.point(own)
+    expect(reader.find(".reason.b")).to_contain_text(f"with {int(counts[row]) - 1} others mixed in")
+    tints = reader.page.evaluate("SPARE.state.tints.map(t => [t.token, t.share])")
     assert {int(token) for token, _ in tints} == set(sources[row].nonzero()[:, 0].tolist()) - {own}
     for token, share in tints:
         assert share == pytest.approx(float(sources[row, int(token)]))
     alone = next(t for t in order if counts[(sources[:, t] == 1).nonzero()[0, 0]] == 1)
-    visitor.point(alone)
-    expect(visitor.find(".reason.b")).to_contain_text("Handed on as it is")
-    assert visitor.page.evaluate("SPARE.state.tints.length") == 0
+    reader.point(alone)
+    expect(reader.find(".reason.b")).to_contain_text("Handed on as it is")
+    assert reader.page.evaluate("SPARE.state.tints.length") == 0
     lost = int(tints[0][0])
-    visitor.point(lost)
-    expect(visitor.find(".reason.b")).to_contain_text("Mixed into the tokens of")
-    assert own in visitor.page.evaluate("SPARE.state.lines.map(line => line.to)")
+    reader.point(lost)
+    expect(reader.find(".reason.b")).to_contain_text("Mixed into the tokens of")
+    assert own in reader.page.evaluate("SPARE.state.lines.map(line => line.to)")
     assert calls == []  # the browser knew all of it
-    visitor.layer("leftover", of="B")
-    expect(visitor.caption).to_contain_text("its rows are not patches")
+    reader.layer("leftover", of="B")
+    expect(reader.caption).to_contain_text("its rows are not patches")
 
 
 def test_pointer_and_arrows_move_one_cursor(reader) -> None:
@@ -258,14 +256,14 @@ def test_the_reasons_are_those_of_python(reader, opened: Visit) -> None:
     assert len(reader.page.evaluate("SPARE.state.lines")) > 0
 
 
-def test_play_walks_through_the_picks_in_few_steps_where_motion_is_reduced(visitor) -> None:
-    visitor.page.evaluate("SPARE.setBudget(570)")
-    visitor.find(".play").click()
-    visitor.page.wait_for_function("SPARE.state.k === 576")
-    expect(visitor.find(".play")).to_have_text("▶ Play")
-    expect(visitor.caption).to_contain_text("keep 576 of their 576")
-    visitor.page.emulate_media(reduced_motion="reduce")
-    steps = visitor.page.evaluate(
+def test_play_walks_through_the_picks_in_few_steps_where_motion_is_reduced(reader) -> None:
+    reader.page.evaluate("SPARE.setBudget(570)")
+    reader.find(".play").click()
+    reader.page.wait_for_function("SPARE.state.k === 576")
+    expect(reader.find(".play")).to_have_text("▶ Play")
+    expect(reader.caption).to_contain_text("keep 576 of their 576")
+    reader.page.emulate_media(reduced_motion="reduce")
+    steps = reader.page.evaluate(
         """() => new Promise(done => {
             const seen = [];
             SPARE.on('budget', k => { seen.push(k); if (k === 576) done(seen); });
@@ -431,20 +429,20 @@ def test_what_is_sent_beside_the_picture_is_small(opened: Visit) -> None:
     assert len(to_bytes(sent)) < 300_000
 
 
-def test_how_few_are_enough_marks_the_slider(visitor) -> None:
-    visitor.find("#find-enough").click()
-    marks = visitor.find(".enough-marks button")
+def test_how_few_are_enough_marks_the_slider(reader) -> None:
+    reader.find("#find-enough").click()
+    marks = reader.find(".enough-marks button")
     expect(marks).to_have_count(2)
     for mark in marks.all():  # who says to a computer what to press says what stands there
         expect(mark).to_have_accessible_name(re.compile(f"^{mark.inner_text()}:"))
-    expect(visitor.find("#enough")).to_contain_text("the unpruned answer")
+    expect(reader.find("#enough")).to_contain_text("the unpruned answer")
     k = int(marks.first.get_attribute("data-k"))
     marks.first.click()
-    expect(visitor.find("#budget input[type=range]")).to_have_value(str(k))
-    visitor.expect_answers(576, k, k)
-    said = visitor.find("#answers .answer-text")
+    expect(reader.find("#budget input[type=range]")).to_have_value(str(k))
+    reader.expect_answers(576, k, k)
+    said = reader.find("#answers .answer-text")
     assert said.nth(0).inner_text() == said.nth(1).inner_text()
-    rows = visitor.find("#enough .tried.a tbody tr")
+    rows = reader.find("#enough .tried.a tbody tr")
     assert rows.filter(has_text="another").count() + rows.filter(has_text="same").count() > 8
 
 
@@ -460,98 +458,94 @@ MARKS_UNDER_THEIR_BUDGETS = """() => {
 }"""
 
 
-def test_marks_stand_under_a_slider_that_was_hidden_when_they_came(visitor) -> None:
-    visitor.find("#by-hand").click()
-    expect(visitor.find("#budget")).not_to_be_visible()
-    visitor.find("#find-enough").click()
-    expect(visitor.find("#enough .tried.b")).to_be_visible()
-    expect(visitor.find("#ask")).to_be_visible()
-    visitor.choose("layer", "kept")
-    visitor.page.wait_for_function(MARKS_UNDER_THEIR_BUDGETS)
-    visitor.page.set_viewport_size({"width": 900, "height": 900})
-    visitor.page.wait_for_function(MARKS_UNDER_THEIR_BUDGETS)
+def test_marks_stand_under_a_slider_that_was_hidden_when_they_came(reader) -> None:
+    reader.find("#by-hand").click()
+    expect(reader.find("#budget")).not_to_be_visible()
+    reader.find("#find-enough").click()
+    expect(reader.find("#enough .tried.b")).to_be_visible()
+    expect(reader.find("#ask")).to_be_visible()
+    reader.choose("layer", "kept")
+    reader.page.wait_for_function(MARKS_UNDER_THEIR_BUDGETS)
+    reader.page.set_viewport_size({"width": 900, "height": 900})
+    reader.page.wait_for_function(MARKS_UNDER_THEIR_BUDGETS)
 
 
-def test_each_word_has_its_map_on_one_scale(visitor, opened: Visit) -> None:
-    visitor.layer("relevance")
-    visitor.find(".words-of button").press("Enter")
-    words = visitor.find(".words-of label")
+def test_each_word_has_its_map_on_one_scale_and_again_beside_another_method(
+    reader, opened: Visit
+) -> None:
+    reader.layer("relevance")
+    reader.find(".words-of button").press("Enter")
+    words = reader.find(".words-of label")
     expect(words.nth(1)).to_be_visible()
     expect(words.nth(1).locator("input")).to_be_focused()
     scales = set()
     for i in (1, 2, 3):
         words.nth(i).click()
         name = words.nth(i).inner_text()
-        expect(visitor.caption).to_contain_text(f"patch and “{name}”")
-        scales.add(visitor.sentence().split("The colours run")[1])
+        expect(reader.caption).to_contain_text(f"patch and “{name}”")
+        scales.add(reader.sentence().split("The colours run")[1])
     assert len(scales) == 1
     words.nth(0).click()
-    expect(visitor.caption).to_have_text(drawn(opened, "relevance", 64)[1])
+    expect(reader.caption).to_have_text(drawn(opened, "relevance", 64)[1])
+    reader.choose_method("b", "Random")
+    expect(reader.caption).to_contain_text("patch and the question")
+    reader.find(".words-of button").click()  # what comes is the same
+    expect(reader.find(".words-of label").nth(1)).to_be_visible()
 
 
-def test_each_word_has_its_map_again_beside_another_method(visitor) -> None:
-    visitor.layer("relevance")
-    visitor.find(".words-of button").click()
-    expect(visitor.find(".words-of label").nth(1)).to_be_visible()
-    visitor.choose_method("b", "Random")
-    expect(visitor.caption).to_contain_text("patch and the question")
-    visitor.find(".words-of button").click()  # what comes is the same
-    expect(visitor.find(".words-of label").nth(1)).to_be_visible()
-
-
-def test_word_by_word_can_be_asked_again_where_no_maps_came(visitor, monkeypatch) -> None:
+def test_word_by_word_can_be_asked_again_where_no_maps_came(reader, monkeypatch) -> None:
     def fail(*_: object) -> None:
         raise ValueError("No maps today.")
 
-    visitor.layer("relevance")
-    button = visitor.find(".words-of button")
+    reader.layer("relevance")
+    button = reader.find(".words-of button")
     with monkeypatch.context() as patch:
         patch.setattr(studies, "word_maps", fail)
         button.click()
-        expect(visitor.find("#message")).to_contain_text("No maps today.")
+        expect(reader.find("#message")).to_contain_text("No maps today.")
         expect(button).to_have_text("Word by word")
     button.click()
-    expect(visitor.find(".words-of label").nth(1)).to_be_visible()
+    expect(reader.find(".words-of label").nth(1)).to_be_visible()
 
 
-def test_a_second_question_moves_relevance_and_picks(visitor) -> None:
-    visitor.unfold("against")
-    button = visitor.find("#compare-questions")
+def test_a_second_question_moves_relevance_and_picks(reader) -> None:
+    reader.unfold("against")
+    button = reader.find("#compare-questions")
     button.evaluate("button => button.scrollIntoView({block: 'end'})")  # what follows is below
     button.click()  # refused beside the button
-    message = visitor.find("#second .message")
+    message = reader.find("#second .message")
     expect(message).to_contain_text("type the other here")
     expect(message).to_be_in_viewport()
-    expect(visitor.find("#message p")).to_have_count(0)
-    visitor.find("#other textarea").fill("How many arrows are there?")
+    expect(reader.find("#message p")).to_have_count(0)
+    reader.find("#other textarea").fill("How many arrows are there?")
     button.click()
-    expect(visitor.find("#second img")).to_have_count(3)
-    captions = visitor.find("#second figcaption").all_inner_texts()
-    assert captions == visitor.find("#second img").evaluate_all("all => all.map(i => i.alt)")
+    expect(reader.find("#second img")).to_have_count(3)
+    captions = reader.find("#second figcaption").all_inner_texts()
+    assert captions == reader.find("#second img").evaluate_all("all => all.map(i => i.alt)")
     assert "for the second too" in captions[1] and "Jaccard" in captions[1]
-    answers = visitor.find("#second tbody tr")
+    answers = reader.find("#second tbody tr")
     expect(answers).to_have_count(2)
     expect(answers.last).to_contain_text("How many arrows are there?")
-    asked = visitor.find("#answers .answer-text").all_inner_texts()
+    asked = reader.find("#answers .answer-text").all_inner_texts()
     assert answers.first.locator("td").all_inner_texts() == asked
 
 
-def test_kl_is_measured_beside_the_error(visitor) -> None:
-    visitor.unfold("changes")
-    visitor.find("#measure").click()
-    expect(visitor.find("#changes")).to_contain_text("KL of the first word")
-    expect(visitor.find("#kl .main-svg").first).to_be_visible()
-    expect(visitor.find("#ask")).to_be_visible()
+def test_kl_is_measured_beside_the_error(reader) -> None:
+    reader.unfold("changes")
+    reader.find("#measure").click()
+    expect(reader.find("#changes")).to_contain_text("KL of the first word")
+    expect(reader.find("#kl .main-svg").first).to_be_visible()
+    expect(reader.find("#ask")).to_be_visible()
 
 
-def test_a_link_opens_the_same_settings(visitor) -> None:
-    visitor.find("#examples button").nth(2).click()
-    visitor.expect_answers(576, 64, 64)
-    visitor.page.evaluate("SPARE.setBudget(40, true)")
-    visitor.expect_answers(576, 40, 40)
-    visitor.layer("order")
-    address, sentence = visitor.page.evaluate("SPARE.link.make()"), visitor.sentence()
-    second = browsing.Visitor(visitor.page.context.new_page()).open(address)
+def test_a_link_opens_the_same_settings(reader) -> None:
+    reader.find("#examples button").nth(2).click()
+    reader.expect_answers(576, 64, 64)
+    reader.page.evaluate("SPARE.setBudget(40, true)")
+    reader.expect_answers(576, 40, 40)
+    reader.layer("order")
+    address, sentence = reader.page.evaluate("SPARE.link.make()"), reader.sentence()
+    second = browsing.Visitor(reader.page.context.new_page()).open(address)
     second.expect_answers(576, 40, 40)
     expect(second.caption).to_have_text(sentence)
 

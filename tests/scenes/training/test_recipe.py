@@ -20,7 +20,7 @@ from spare_demo.scenes.training.loop import Training
 from spare_demo.scenes.training.phases import DECODER, TOWER, replace
 from spare_demo.scenes.world import World, rng_of, sample_scene
 
-STEPS = 20  # of each of six phases
+STEPS = 12  # of each of six phases
 
 
 class CutOff(Exception):
@@ -38,7 +38,7 @@ def toy(
     monkeypatch.setattr(architecture, "language_tokenizer", lambda: language_tokenizer)
     monkeypatch.setattr(tower, "_QUESTIONS", 3)
     monkeypatch.setattr(loop, "_SAVE_EVERY", -1.0)
-    monkeypatch.setattr(loop, "_SHOW_EVERY", 10)
+    monkeypatch.setattr(loop, "_SHOW_EVERY", STEPS // 2)
 
 
 def run(folder: Path, seed: int = 0, clip: Path | None = None) -> dict[str, torch.Tensor]:
@@ -65,7 +65,7 @@ def test_a_run_cut_off_twice_leaves_the_weights_of_an_uncut_one(
     def cut(self: Training, *batch: Any) -> Any:
         nonlocal taken
         taken += 1
-        if taken in (35, 35 + 65):  # in the CLIP's second phase, and in the decoder's
+        if taken in (21, 21 + 39):  # in the CLIP's second phase, and in the decoder's
             raise CutOff
         return update(self, *batch)
 
