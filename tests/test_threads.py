@@ -13,6 +13,7 @@ import pytest
 from ports import free_port
 
 from spare_demo.cli.main import main
+from spare_demo.models import LlavaModel
 from spare_demo.settings import Settings
 from spare_demo.threads import memoize, on_own_thread, wait_interruptibly
 from spare_demo.ui import serve
@@ -75,10 +76,12 @@ def test_the_main_thread_of_a_server_loads_no_model(
     assert capsys.readouterr().err == "own\n"
 
 
-def test_the_main_thread_of_a_server_makes_no_page(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_main_thread_of_a_server_makes_no_page(
+    monkeypatch: pytest.MonkeyPatch, tiny_model: LlavaModel
+) -> None:
     monkeypatch.setattr(sys.modules["spare_demo.ui.serve"], "build", say_where)
     with pytest.raises(ValueError, match="own"):
-        serve(None, Settings(public=True))
+        serve(tiny_model, Settings(public=True))
 
 
 def test_remembered_tells_arguments_apart() -> None:

@@ -86,7 +86,7 @@ def test_another_method_in_b_is_drawn_answered_and_described(reader, opened: Vis
     title = PRUNERS["uniform"].title
     reader.choose_method("b", title)
     expect(reader.find("#answers h3").nth(2)).to_contain_text(title)
-    expect(reader.caption).to_contain_text(f"{title} kept too")
+    expect(reader.caption).to_contain_text(f"{title} keep ")
     reader.expect_answers(576, 64, 64)
     reader.unfold("price")
     expect(reader.find("#cost th[scope=col]").nth(2)).to_contain_text(title)

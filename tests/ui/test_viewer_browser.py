@@ -539,7 +539,10 @@ def test_kl_is_measured_beside_the_error(reader) -> None:
 
 
 def test_a_link_opens_the_same_settings(reader) -> None:
-    reader.find("#examples button").nth(2).click()
+    example = reader.find("#examples button").nth(2)
+    example.click()
+    question = str(example.get_attribute("title"))
+    expect(reader.find("#answers .asked")).to_have_attribute("data-question", question)
     reader.expect_answers(576, 64, 64)
     reader.page.evaluate("SPARE.setBudget(40, true)")
     reader.expect_answers(576, 40, 40)
