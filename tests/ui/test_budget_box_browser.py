@@ -46,7 +46,7 @@ def test_the_box_never_keeps_what_cannot_be(visitor) -> None:
         expect(visitor.find("#budget-message")).to_have_text(SENTENCE)
         number.press("Tab")
         expect(number).to_have_value(left)
-        expect(visitor.caption).to_contain_text(f"of their {left} tokens")
+        expect(visitor.caption).to_contain_text(f"of their {left} token")
         visitor.expect_answers(576, int(left), int(left))
         expect(visitor.find("#budget-message")).to_have_text(SENTENCE)
         visitor.find("#marks").get_by_role("button", name="32", exact=True).click()

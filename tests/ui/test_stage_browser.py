@@ -472,8 +472,8 @@ def test_older_links_open_the_picture_that_they_name(open_window, served) -> Non
     for query, words in (
         ("show=B", "B CDPruner kept 30"),
         ("show=order&of=B", "B CDPruner picked 30"),
-        ("show=all", "of them B"),
-        ("show=difference&of=A", "of them B"),
+        ("show=all", "in common"),
+        ("show=difference&of=A", "in common"),
     ):
         visitor = open_window(f"{served.url}/?scene=scene-1001.png&k=30&{query}")
         expect(visitor.find("#stage .board:visible")).to_have_count(3 if "all" in query else 1)
