@@ -9,6 +9,7 @@ from typing import Any
 
 import gradio as gr
 
+from spare_demo.evaluation.budgets import middle
 from spare_demo.pruners import PRUNERS
 from spare_demo.scenes.sets import SET_WORDS
 from spare_demo.ui.borrowed_gpu import Here
@@ -44,7 +45,6 @@ def lay_out_lab(lab: Lab) -> SimpleNamespace:
     titles, budgets = lab.methods, list(lab.budgets)
     names = [(title, name) for name, title in titles.items()]
     chosen = [name for name in METHODS if name in titles]
-    middle = min(budgets, key=lambda k: (abs(k - 64), k))
     parts = SimpleNamespace(bench=gr.State(), rows=gr.State([]))
     gr.HTML(_INTRO, elem_classes="lab-intro")
     with gr.Row(elem_id="lab"):
@@ -82,7 +82,7 @@ def lay_out_lab(lab: Lab) -> SimpleNamespace:
     with gr.Row(elem_id="lab-compared"):
         parts.a = gr.Dropdown(names, value=chosen[0], label="A", elem_id="lab-a")
         parts.b = gr.Dropdown(names, value=chosen[-1], label="B", elem_id="lab-b")
-        parts.at = gr.Radio(budgets, value=middle, label="Tokens kept", elem_id="lab-at")
+        parts.at = gr.Radio(budgets, value=middle(budgets), label="Tokens kept", elem_id="lab-at")
     parts.cases_words = gr.HTML(elem_id="lab-cases-words")
     parts.cases = thumbnails([], "lab-cases")
     return parts
