@@ -82,16 +82,16 @@ def test_axe_finds_nothing_serious_and_bars_are_of_the_theme(
     assert grave(page) == []
 
 
-def test_axe_finds_nothing_serious_in_what_is_folded_away(reader) -> None:
+def test_axe_finds_nothing_serious_in_what_is_folded_away(visitor) -> None:
     merging = "document.body.classList.toggle('merging')"  # as of a method that merges
-    reader.page.evaluate(merging)
+    visitor.page.evaluate(merging)
     for name in ("against", "all-methods", "keep", "terms", "merged"):
-        reader.unfold(name)
-    faults = grave(reader.page)
-    reader.page.evaluate(merging)
-    reader.page.get_by_role("tab", name="Lab").click()
-    faults += grave(reader.page, "#lab")
-    reader.page.get_by_role("tab", name="Compare").click()
+        visitor.unfold(name)
+    faults = grave(visitor.page)
+    visitor.page.evaluate(merging)
+    visitor.page.get_by_role("tab", name="Lab").click()
+    faults += grave(visitor.page, "#lab")
+    visitor.page.get_by_role("tab", name="Compare").click()
     assert faults == []
 
 

@@ -61,12 +61,12 @@ def test_what_cannot_run_is_listed_with_a_reason_and_not_chosen(open_window, lac
     expect(page.locator("#answers h3").nth(1)).to_have_text("A DivPrune · 8")
 
 
-def test_another_method_in_b_is_drawn_answered_and_described(reader, opened: Visit) -> None:
-    line, menu = reader.find("#does-b"), reader.find("#method-b input")
+def test_another_method_in_b_is_drawn_answered_and_described(visitor, opened: Visit) -> None:
+    line, menu = visitor.find("#does-b"), visitor.find("#method-b input")
     expect(line).to_contain_text(PRUNERS["cdpruner"].summary)
     menu.click()
-    options = reader.page.get_by_role("option")
-    headings = reader.page.get_by_role("option", disabled=True)
+    options = visitor.page.get_by_role("option")
+    headings = visitor.page.get_by_role("option", disabled=True)
     expect(headings).to_have_text([re.compile(f"— {words}$") for words in GROUPS.values()])
     expect(options).to_have_count(len(PRUNERS) + len(GROUPS))
     headings.last.click(force=True)
@@ -74,28 +74,28 @@ def test_another_method_in_b_is_drawn_answered_and_described(reader, opened: Vis
     options.last.click()
     controls = [method.title for method in PRUNERS.values() if method.group == "controls"]
     expect(menu).to_have_value(controls[-1])
-    reader.expect_answers(576, 64, 64)
+    visitor.expect_answers(576, 64, 64)
 
     menu.press("ControlOrMeta+a")
     menu.press_sequentially("PruMerge+")
     menu.press("Enter")
     expect(line).to_contain_text(PRUNERS["prumerge-plus"].summary)
     expect(line.get_by_role("img")).to_have_accessible_name(re.compile("Sketch: Kept patches take"))
-    expect(reader.find("#does-a")).to_contain_text(PRUNERS["spare"].summary)
+    expect(visitor.find("#does-a")).to_contain_text(PRUNERS["spare"].summary)
 
     title = PRUNERS["uniform"].title
-    reader.choose_method("b", title)
-    expect(reader.find("#answers h3").nth(2)).to_contain_text(title)
-    expect(reader.caption).to_contain_text(f"{title} keep ")
-    reader.expect_answers(576, 64, 64)
-    reader.unfold("price")
-    expect(reader.find("#cost th[scope=col]").nth(2)).to_contain_text(title)
+    visitor.choose_method("b", title)
+    expect(visitor.find("#answers h3").nth(2)).to_contain_text(title)
+    expect(visitor.caption).to_contain_text(f"{title} keep ")
+    visitor.expect_answers(576, 64, 64)
+    visitor.unfold("price")
+    expect(visitor.find("#cost th[scope=col]").nth(2)).to_contain_text(title)
 
     # It is not nested: the server is asked for its picks at another budget.
-    reader.page.evaluate("k => SPARE.setBudget(k)", 36)
-    expect(reader.caption).to_contain_text("of their 36 tokens")
+    visitor.page.evaluate("k => SPARE.setBudget(k)", 36)
+    expect(visitor.caption).to_contain_text("of their 36 tokens")
     kept = PRUNERS["uniform"].select(opened.exploration.view.tokens, 36).order.tolist()
-    assert reader.page.evaluate("[...SPARE.state.data.picks('B', 36).order]") == kept
+    assert visitor.page.evaluate("[...SPARE.state.data.picks('B', 36).order]") == kept
 
 
 def test_the_tab_key_leaves_no_list_open_behind_it(reader) -> None:
