@@ -84,7 +84,7 @@ class Sweeper:
         """Pass everything on, and count the connections that last."""
         if scope["type"] == "lifespan":
             demo = scope["app"].get_blocks()
-            unread = UnreadRuns(demo)
+            unread = UnreadRuns(demo, self._open)
             spare_open_pages(demo, lambda session: session in self._open)
             async with (
                 repeated(lambda: sweep(demo, unread), EVERY_SECONDS, "A sweep failed"),

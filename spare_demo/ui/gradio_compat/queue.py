@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Collection, Coroutine, Iterable
 from typing import Any
 
 import gradio as gr
@@ -142,8 +142,9 @@ def estimate_nothing_of(demo: gr.Blocks, runs: Iterable[Dependency]) -> None:
 class UnreadRuns:
     """Ends runs whose results nobody fetches, and drops the results."""
 
-    def __init__(self, demo: gr.Blocks) -> None:
-        self._demo = demo
+    def __init__(self, demo: gr.Blocks, connected: Collection[str] = ()) -> None:
+        """connected: sessions with a connection open now, whose stream must find its messages."""
+        self._demo, self._connected = demo, connected
         self._unread: dict[str, int] = {}
         self._at_rest: set[str] = set()
 
@@ -162,7 +163,7 @@ class UnreadRuns:
             if not theirs.empty()
         }
         going = {event.session_hash for event in queue.event_ids_to_events.values()}
-        at_rest = {*events, *messages} - oldest.keys() - going
+        at_rest = {*events, *messages} - oldest.keys() - going - {*self._connected}
         for session in at_rest & self._at_rest:
             events.pop(session, None)
             messages.pop(session, None)

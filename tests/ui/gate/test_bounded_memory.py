@@ -92,6 +92,16 @@ def test_nothing_is_kept_of_runs_that_have_ended(public, photo_file) -> None:
     assert "waits" not in queue.pending_event_ids_session
 
 
+def test_a_sweep_spares_the_messages_of_who_has_a_stream_open(public) -> None:
+    messages = public.demo._queue.pending_messages_per_session
+    messages["reads"], messages["left"] = AsyncQueue(), AsyncQueue()
+    unread = UnreadRuns(public.demo, {"reads"})
+    for _ in range(2):
+        run_apart(unread.end())
+    assert "reads" in messages and "left" not in messages
+    del messages["reads"]
+
+
 def test_a_sweep_calls_the_jobs_of_its_page_then_returns_memory(public, monkeypatch) -> None:
     swept: list[str] = []
     monkeypatch.setattr(public.demo, "jobs", (lambda: swept.append("this"),))
