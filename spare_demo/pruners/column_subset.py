@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from spare_demo.pruners.base import largest
-from spare_demo.pruners.cosines import gram_matrix
+from spare_demo.pruners.cosines import gram_matrix, in_largest_units, project_out
 from spare_demo.pruners.plain import DEPENDENT
 from spare_demo.pruners.views import ViewPruner
 from spare_demo.tokens import Selection, VisualTokens, count_informed
@@ -28,6 +28,10 @@ TIE = 2e-14
 """Falls this close, where nothing of a token has been explained yet, differ by rounding alone; the
 more of it has been, the more. Of equal falls the lower index is picked. Where one direction is
 left, all falls are equal."""
+
+TRUST = 1e-4
+"""Of a pick that has less than this left, of what it had when the products were last made, rounding
+would be a part of what it takes from the others: they are made anew from the features first."""
 
 
 @dataclass(frozen=True)
@@ -61,23 +65,30 @@ def lower_error(features: Tensor, k: int) -> tuple[Tensor, Tensor]:
     When every token lies in the span of the picked ones (sine <= `DEPENDENT`), the rest follow by
     length, with a fall of 0.
     """
-    gram = gram_matrix(features)
-    start = gram.diagonal().clone()
+    rows = in_largest_units(features)
+    gram = gram_matrix(rows)
+    length = begin = gram.diagonal().clone()  # begin: what the last products made had left of each
     order, fall = torch.empty(k, dtype=torch.long), gram.new_zeros(k)
     places = torch.arange(len(gram))
-    for t in range(k):
+    t = 0
+    while t < k:
         left = gram.diagonal()
         value = torch.linalg.vector_norm(gram, dim=1).square() / left
-        value = value.where(left > DEPENDENT**2 * start, 0.0)  # a zero token: 0 / 0
+        value = value.where(left > DEPENDENT**2 * length, 0.0)  # a zero token: 0 / 0
         best = value.max()
         if not best > 0:
-            order[t:] = largest(start.index_fill(0, order[:t], -1.0), k - t)
+            order[t:] = largest(length.index_fill(0, order[:t], -1.0), k - t)
             break
-        slack = TIE * value * start / left.where(value > 0, 1.0)
+        slack = TIE * value * (begin * length).sqrt() / left.where(value > 0, 1.0)
         pick = places.masked_fill(value + slack < best, len(gram)).min()
+        if left[pick] < TRUST * begin[pick]:
+            gram = gram_matrix(project_out(rows, order[:t].to(rows.device)))
+            begin = gram.diagonal().clone()
+            continue
         order[t], fall[t] = pick, value[pick]
         column = gram[:, pick] / left[pick].sqrt()
         gram.addr_(column, column, alpha=-1)
         gram[pick, :] = gram[:, pick] = 0.0  # what rounding leaves of a picked token
-    total = start.sum()
+        t += 1
+    total = length.sum()
     return order, fall / total if total > 0 else fall

@@ -59,16 +59,24 @@ class Cosines:
         return self.table[pick]
 
 
-def gram_matrix(features: Tensor) -> Tensor:
-    """(n, d) -> (n, n) float64 on the CPU: all inner products, in units of the largest entry's
-    square, so that powers of them stay finite.
-    """
-    low, high = features.detach().aminmax()
-    scale = torch.maximum(-low, high).double()
-    rows = features.detach().to(torch.float64, copy=True)
-    if scale > 0:
-        rows /= scale
+def gram_matrix(rows: Tensor) -> Tensor:
+    """(n, d) float64 -> (n, n) on the CPU: all inner products."""
     return torch.from_numpy(_gram(rows if rows.is_cuda else rows.cpu()))
+
+
+def in_largest_units(features: Tensor) -> Tensor:
+    """(n, d) -> the same in float64, in units of the largest entry, so that powers of products
+    stay finite."""
+    rows = features.detach().to(torch.float64, copy=True)
+    low, high = rows.aminmax()
+    scale = torch.maximum(-low, high)
+    return rows / scale if scale > 0 else rows
+
+
+def project_out(rows: Tensor, picked: Tensor) -> Tensor:
+    """(n, d) rows without their part in the span of the picked ones."""
+    basis = torch.linalg.qr(rows[picked].mT).Q  # (d, s)
+    return rows - (rows @ basis) @ basis.mT
 
 
 def _gram(rows: Tensor) -> Numbers:

@@ -28,6 +28,7 @@ from torch import Tensor
 from spare_demo.cuda_graphs import Replay
 from spare_demo.pruners import fused, plain
 from spare_demo.pruners.base import Pruner, check_budget, largest
+from spare_demo.pruners.cosines import project_out
 from spare_demo.pruners.views import in_turn, view_shares
 from spare_demo.tokens import Selection, VisualTokens, count_informed
 
@@ -191,7 +192,7 @@ def _finish(rows: Tensor, merit: Tensor, run: Run, i: int, v: int) -> None:
     k, done = len(order), int(run.num_valid_steps[i, v])
     new_picks = order[:done]  # picks since the residuals were last recomputed
     while done < k:
-        rows = _project_out(rows, new_picks)
+        rows = project_out(rows, new_picks)
         start = rows.square().sum(dim=-1)
         merit[order[:done]] = 0.0
         alive = merit.masked_fill(start <= plain.DEPENDENT**2, 0.0)
@@ -204,9 +205,3 @@ def _finish(rows: Tensor, merit: Tensor, run: Run, i: int, v: int) -> None:
         new_picks = order[begin:done]
     order[done:] = largest(merit.index_fill(0, order[:done], -1.0), k - done)
     value[done:] = second[done:] = 0.0
-
-
-def _project_out(rows: Tensor, picked: Tensor) -> Tensor:
-    """(n, d) rows without their part in the span of the picked ones."""
-    basis = torch.linalg.qr(rows[picked].mT).Q  # (d, s)
-    return rows - (rows @ basis) @ basis.mT

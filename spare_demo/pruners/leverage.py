@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from spare_demo.pruners.base import largest
-from spare_demo.pruners.cosines import gram_matrix
+from spare_demo.pruners.cosines import gram_matrix, in_largest_units
 from spare_demo.pruners.views import ViewPruner
 from spare_demo.tokens import VisualTokens
 
@@ -57,6 +57,6 @@ def leverage_scores(features: Tensor, r: int) -> Tensor:
     """(n, d) -> (n,) float64 squared lengths of the rows of the first r left singular vectors, on
     the CPU.
     """
-    squares, vectors = torch.linalg.eigh(gram_matrix(features))  # ascending
+    squares, vectors = torch.linalg.eigh(gram_matrix(in_largest_units(features)))  # ascending
     first = max(len(squares) - r, int((squares <= RANK * squares[-1]).sum()))
     return vectors[:, first:].square().sum(dim=1)

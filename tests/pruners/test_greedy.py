@@ -6,7 +6,7 @@ import pytest
 import references
 import torch
 from drawn_tokens import picture
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from spare_demo import PRUNERS, VisualTokens
@@ -194,6 +194,7 @@ def test_methods_together_select_as_each_alone() -> None:
 
 @pytest.mark.parametrize("name", ["spare-reconstruction", "cdpruner-diversity", "column-subset"])
 @given(rank=st.integers(1, 9), seed=st.integers(0, 999), scale=st.sampled_from([1e-12, 1, 1e12]))
+@example(rank=2, seed=17, scale=1)  # the last direction's lowest index has hardly any of it
 @settings(max_examples=8)
 def test_beyond_the_rank_a_selection_says_that_nothing_is_left(
     name: str, rank: int, seed: int, scale: float
