@@ -149,11 +149,13 @@ class Settings:
         return text
 
 
-def check_characters(name: str, text: str) -> str:
-    """The text; ValueError, with a sentence to show, for one that cannot be written as UTF-8.
+def check_characters(name: str, text: object) -> str:
+    """The text; ValueError, with a sentence to show, for no text, or none that UTF-8 can write.
 
     name: of what was typed, such as "question".
     """
+    if not isinstance(text, str):
+        raise ValueError(f'The {name} must be text, not {type(text).__name__}. Pass "" for none.')
     try:
         text.encode()
     except UnicodeEncodeError:

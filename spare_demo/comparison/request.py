@@ -127,12 +127,8 @@ class Request(RequestOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        question: object = self.question
-        if not isinstance(question, str):
-            raise ValueError(
-                f'The question must be text, not {type(question).__name__}. Pass "" for none.'
-            )
-        object.__setattr__(self, "question", check_characters("question", question.strip()))
+        question = check_characters("question", self.question)
+        object.__setattr__(self, "question", question.strip())
         object.__setattr__(self, "labelled", choose(self.methods, self.seed))
 
 

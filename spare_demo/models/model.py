@@ -26,6 +26,7 @@ from spare_demo.models.loading.text_tower import TextEmbedding, TextTower
 from spare_demo.models.resident import Resident
 from spare_demo.pruners.base import MISSING_REASONS, Method
 from spare_demo.relevance import GuidanceText, RelevanceOptions, patch_embeddings
+from spare_demo.settings import check_characters
 from spare_demo.threads import memoize
 from spare_demo.tokens import VisualTokens
 
@@ -217,8 +218,8 @@ class Model(Resident):
             text_pass: the question's, where `encode` has begun it.
 
         Raises:
-            ValueError: a question longer than the language model's memory, another layer than -2
-                and -1, or guidance by words without the language model.
+            ValueError: a question that is no text or longer than the language model's memory,
+                another layer than -2 and -1, or guidance by words without the language model.
         """
         prompt, input_ids = build_prompt(self.processor, question, picture.slots, self.system)
         room = self._config.text_config.max_position_embeddings
@@ -250,7 +251,11 @@ class Model(Resident):
     def read(
         self, question: str, relevance: RelevanceOptions = RelevanceOptions()
     ) -> TextPass | None:
-        """The text pass of a question, not run yet; None without a text tower, or by words."""
+        """The text pass of a question, not run yet; None without a text tower, or by words.
+
+        Raises ValueError for a question that is no text.
+        """
+        check_characters("question", question)
         tower = None if relevance.guidance_text == "words" else self.text_tower
         return None if tower is None else memoize(lambda: tower.read(question, relevance.text))
 

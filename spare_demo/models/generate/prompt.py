@@ -13,6 +13,7 @@ from jinja2 import TemplateError
 from torch import Tensor
 
 from spare_demo.models.base import ModelError
+from spare_demo.settings import check_characters
 
 VICUNA = (
     "A chat between a curious user and an artificial intelligence assistant. The assistant gives "
@@ -47,9 +48,10 @@ def build_prompt(processor: Any, question: str, n: int, system: str = "none") ->
 
     Raises:
         ModelError: a template that is damaged, or does not place exactly one picture.
+        ValueError: a question that is no text.
     """
     image, tokenizer = processor.image_token, processor.tokenizer
-    question_text = _spell_out(question.strip(), tokenizer)
+    question_text = _spell_out(check_characters("question", question).strip(), tokenizer)
     content = f"{image}\n{question_text}" if n else question_text
     try:
         if system == "vicuna_v1":

@@ -6,6 +6,7 @@ And which words of a question MMTok reads, their tokens, and their rows in the l
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import pytest
 import torch
@@ -36,6 +37,23 @@ def test_any_other_question_is_as_it_was_typed(tiny_model: LlavaModel, question:
     prompt, _ = build_prompt(tiny_model.processor, question, 1)
     assert f"\n{question} ASSISTANT:" in prompt
     assert build_prompt(tiny_model.processor, f" {question}\n", 1)[0] == prompt
+
+
+@pytest.mark.parametrize(
+    ("question", "reason"),
+    [(None, 'must be text, not NoneType. Pass "" for none'), (5, "not int"), ("\udc80", "is none")],
+)
+def test_a_question_that_is_no_text_is_refused(
+    tiny_model: LlavaModel, photo: Image.Image, question: Any, reason: str
+) -> None:
+    picture = tiny_model.look(photo)
+    for call in (
+        lambda: tiny_model.encode(photo, question),
+        lambda: tiny_model.ask(picture, question),
+        lambda: tiny_model.answer_text(question),
+    ):
+        with pytest.raises(ValueError, match=f"^The question.*{reason}"):
+            call()
 
 
 @pytest.mark.parametrize(
