@@ -81,7 +81,8 @@ class DecoderInputs(ABC):
     def _check_can_answer(self, max_new_tokens: int) -> None:
         if not self.has_language_model:
             raise ValueError(NO_LANGUAGE_MODEL)
-        if not isinstance(max_new_tokens, SupportsIndex) or max_new_tokens < 1:
+        whole = isinstance(max_new_tokens, SupportsIndex) and not isinstance(max_new_tokens, bool)
+        if not whole or max_new_tokens < 1:
             raise ValueError("max_new_tokens must be a whole number of at least 1.")
 
     def _rows(self, view: View, selection: Selection | None) -> Rows:

@@ -67,10 +67,10 @@ class LayerPruner(Method):
         Raises ValueError if budget is not a whole number from 1 to n, if this schedule cannot meet
         it (the message says which budgets it can), if the model has too few layers, and as `check`.
         """
-        if isinstance(view, VisualTokens):
+        if not hasattr(view, "tokens"):  # VisualTokens, a path
             raise ValueError(
                 f"The method {self.name!r} needs the language model too. Pass the view of "
-                "model.encode, not its tokens."
+                f"model.encode, not {type(view).__name__}."
             )
         n, depth = view.tokens.n, view.layers
         k = check_budget(budget, n)

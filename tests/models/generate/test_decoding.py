@@ -124,7 +124,7 @@ def test_bad_arguments_are_refused_before_the_first_piece(
     with pytest.raises(ValueError, match="rows of 32"):
         tiny_model.stream(view, Selection(order=[3], features=torch.zeros(1, 31)))
     name: Any = "spare"
-    for longest in (0, name):
+    for longest in (0, True, name):
         with pytest.raises(ValueError, match="max_new_tokens"):
             tiny_model.stream(view, max_new_tokens=longest)
     with pytest.raises(ValueError, match=r"A str does not say which .* select\(view\.tokens"):

@@ -64,9 +64,11 @@ def test_there_is_nothing_to_select(method: LayerPruner) -> None:
 
 
 @every_method
-def test_a_plan_needs_more_than_the_tokens(method: LayerPruner) -> None:
-    with pytest.raises(ValueError, match=r"Pass the view of model\.encode, not its tokens"):
-        method.plan(asked().tokens, 64)  # type: ignore[arg-type]
+@pytest.mark.parametrize("view", [asked().tokens, None])
+def test_a_plan_needs_a_view(method: LayerPruner, view: Any) -> None:
+    kind = type(view).__name__
+    with pytest.raises(ValueError, match=rf"Pass the view of model\.encode, not {kind}\."):
+        method.plan(view, 64)
 
 
 @every_method
