@@ -120,7 +120,7 @@ class Request(RequestOptions):
         ValueError: also for an unknown method, and a question that is no text.
     """
 
-    image: Source
+    image: Source = field(repr=False)
     question: str = ""
     methods: MethodsArgument = ("spare", "cdpruner")
     labelled: LabelledMethods = field(init=False, repr=False)

@@ -44,7 +44,7 @@ class Layout:
     """
 
     grid: Grid | MultiGrid
-    breaks: Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.long))
+    breaks: Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.long), repr=False)
 
     @property
     def slots(self) -> int:
@@ -61,7 +61,7 @@ class PictureInputs(Layout):
             (patches, 3 * 2 * 14 * 14).
     """
 
-    pixel_values: Tensor
+    pixel_values: Tensor = field(repr=False)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -78,11 +78,11 @@ class Encoding(Layout):
         newline: (d,) the row that closes each row of LLaVA-NeXT's tiles, None where there is none.
     """
 
-    features: Tensor
-    hidden: Mapping[int, Tensor]
+    features: Tensor = field(repr=False)
+    hidden: Mapping[int, Tensor] = field(repr=False)
     encode_seconds: float
-    reads: Mapping[str, Any] = field(default_factory=dict)
-    newline: Tensor | None = None
+    reads: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    newline: Tensor | None = field(default=None, repr=False)
 
     def to(self, device: torch.device) -> Self:
         """The same with all that methods and the model read on a device; itself if it is there."""
@@ -107,7 +107,7 @@ class Picture(Encoding):
     """
 
     photo: Image.Image
-    pixel_values: Tensor
+    pixel_values: Tensor = field(repr=False)
 
     @cached_property
     def compact_features(self) -> Tensor:
@@ -174,6 +174,10 @@ class View:
     text_words: tuple[str, ...]
     layers: int
     system: str = "none"
+
+    def __repr__(self) -> str:
+        """The question and the number of tokens: all fields would fill many pages."""
+        return f"<View of {self.tokens.n} visual tokens: {self.question!r}>"
 
     def to(self, device: torch.device) -> View:
         """The same with what methods read on a device; itself if it is there."""
@@ -250,8 +254,10 @@ class Answer:
     prefill_operations: int = 0
     allocated_bytes: int = 0
     log_probabilities: tuple[float, ...] = ()
-    layer_sets: tuple[LayerSet, ...] = ()
-    first_logits: Annotated[Tensor, NOT_STORED] = field(default_factory=lambda: torch.empty(0))
+    layer_sets: tuple[LayerSet, ...] = field(default=(), repr=False)
+    first_logits: Annotated[Tensor, NOT_STORED] = field(
+        default_factory=lambda: torch.empty(0), repr=False
+    )
 
     @property
     def word_count(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import torch
@@ -47,12 +47,12 @@ class Selection:
     """
 
     order: IndexArray
-    gain: FloatArray | None = None
-    features: Annotated[Tensor | None, NOT_STORED] = None
-    sources: ShareRows | None = None
-    margin: FloatArray | None = None
+    gain: FloatArray | None = field(default=None, repr=False)
+    features: Annotated[Tensor | None, NOT_STORED] = field(default=None, repr=False)
+    sources: ShareRows | None = field(default=None, repr=False)
+    margin: FloatArray | None = field(default=None, repr=False)
     informed: int | None = None
-    bias: Annotated[Tensor | None, NOT_STORED] = None
+    bias: Annotated[Tensor | None, NOT_STORED] = field(default=None, repr=False)
 
     if TYPE_CHECKING:  # a list and NumPy's arrays are taken, too
 

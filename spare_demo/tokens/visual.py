@@ -116,6 +116,11 @@ class VisualTokens:
                     "views. Pass one class token per view."
                 )
 
+    def __repr__(self) -> str:
+        """How many they are and how wide: all fields would fill many pages."""
+        text = "with" if self.has_text else "without"
+        return f"<VisualTokens: {self.n} of width {self.features.shape[1]}, {text} a question>"
+
     @property
     def n(self) -> int:
         """Number of visual tokens."""

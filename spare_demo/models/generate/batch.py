@@ -9,7 +9,7 @@ and is seen by nobody, and each row has its own positions.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 from typing import Any, TypeVar
@@ -67,7 +67,7 @@ class ShortAnswer:
 
     text: str
     token_ids: tuple[int, ...]
-    first_logits: Tensor
+    first_logits: Tensor = field(repr=False)
 
 
 @dataclass(frozen=True)

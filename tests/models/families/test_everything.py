@@ -17,7 +17,7 @@ import references
 from PIL import Image
 from visits import controls, finished_answers
 
-from spare_demo import compare
+from spare_demo import Request, compare
 from spare_demo.cli.main import main
 from spare_demo.evaluation.results import load
 from spare_demo.models import Model
@@ -68,6 +68,21 @@ def test_compared_exported_and_reopened(family: tuple[Model, Path], photo: Image
         assert again.grid.boxes.tolist() == found.grid.boxes.tolist()
         for name in chosen:
             assert again.selections[name].order.tolist() == found.selections[name].order.tolist()
+
+
+def test_what_a_notebook_shows_is_short(family: tuple[Model, Path], photo: Image.Image) -> None:
+    model, _ = family
+    image = io.BytesIO()
+    photo.save(image, "PNG")
+    request = Request(image=image.getvalue(), question=QUESTION)
+    view = model.encode(photo, QUESTION)
+    chosen = PRUNERS["visionzip" if model.clip_tower else "divprune"].select(view.tokens, 4)
+    answer = model.answer(view, chosen, max_new_tokens=2)
+    short = model.answer_many([(view, chosen)], max_new_tokens=2)
+    for value in (view, view.tokens, view.picture, chosen, answer, short, request):
+        assert len(repr(value)) < 700, repr(value)
+    assert QUESTION in repr(view) and str(view.tokens.n) in repr(view)
+    assert str(view.tokens.n) in repr(view.tokens) and str(chosen.order) in repr(chosen)
 
 
 def test_the_commands(family: tuple[Model, Path], photo_file: str, tmp_path: Path) -> None:
