@@ -4,7 +4,8 @@ Reconstruction errors are in float64, as ||X - X P||_F / ||X||_F with P the proj
 span of the kept rows of X: Frobenius norms, not squared. The numerator is the natural reading of
 SPARE's Table 6 (arXiv 2606.18681), which does not define it.
 
-Indices and budgets that do not fit, no seeds, and logits of two shapes raise ValueError.
+Features that are no matrix, indices and budgets that do not fit, no seeds, and logits of two shapes
+raise ValueError.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from torch import Tensor
 
 from spare_demo.tokens import as_indices
 from spare_demo.tokens.arrays import FloatArray
-from spare_demo.tokens.checks import check_tensor
+from spare_demo.tokens.checks import check_matrix, check_tensor
 
 Indices = Tensor | Sequence[int]
 
@@ -33,7 +34,7 @@ def compact(features: Tensor) -> Tensor:
     Every measure of this module that takes features gives the same answer for these. They all
     do this step themselves; doing it once before several calls saves the time of the others.
     """
-    check_tensor("features", features, "(n, d)")
+    check_matrix("features", features, "(n, d)")
     x = features.detach().double()
     if x.shape[1] <= x.shape[0]:
         return x
@@ -60,6 +61,7 @@ def reconstruction_error(features: Tensor, kept: Indices) -> float:
 
     features: (n, d). kept: (k,) indices in any order; repeats and none at all are allowed.
     """
+    check_matrix("features", features, "(n, d)")
     kept = _check_indices(kept, len(features))
     if len(kept.unique()) == len(features):  # then nothing is left, which takes long to work out
         return 0.0
@@ -71,8 +73,13 @@ def merged_error(features: Tensor, rows: Tensor) -> float:
 
     features: (n, d). rows: (r, d), what a method that merges gives to the language model.
     """
-    check_tensor("features", features, "(n, d)")
-    check_tensor("rows", rows, "(r, d)")
+    check_matrix("features", features, "(n, d)")
+    check_matrix("rows", rows, "(r, d)")
+    if rows.shape[1] != features.shape[1]:
+        raise ValueError(
+            f"rows is {rows.shape[1]} wide but features is {features.shape[1]} wide. Pass both as "
+            "the language model gets them."
+        )
     x, rows = features.detach().double(), rows.detach().double()
     left = _take_out(x, rows, torch.linalg.vector_norm(rows, dim=1))
     return float(_relative(torch.linalg.vector_norm(left), x))

@@ -232,6 +232,31 @@ def test_an_array_is_refused_with_the_way_to_a_tensor(measure: Callable[[Any], o
         measure(np.eye(3))
 
 
+@pytest.mark.parametrize(
+    "measure",
+    [
+        compact,
+        singular_squares,
+        lambda x: leftover_share(x, [0]),
+        lambda x: reconstruction_error(x, [0]),
+        lambda x: reconstruction_curve(x, [0, 1], [1, 2]),
+        lambda x: merged_error(x, torch.ones(1, 4)),
+        lambda x: merged_error(torch.ones(3, 4), x),
+    ],
+)
+def test_what_is_no_matrix_is_refused(measure: Callable[[Any], object]) -> None:
+    for x in (torch.ones(4), torch.ones(2, 3, 4), torch.tensor(1.0)):
+        with pytest.raises(ValueError, match="must be a non-empty matrix"):
+            measure(x)
+    with pytest.raises(ValueError, match="holds NaN"):
+        measure(torch.full((3, 4), math.nan))
+
+
+def test_merged_rows_of_another_width_are_refused() -> None:
+    with pytest.raises(ValueError, match="rows is 5 wide but features is 4 wide"):
+        merged_error(torch.ones(3, 4), torch.ones(2, 5))
+
+
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA GPU on this machine")
 @pytest.mark.parametrize("dependent", [False, True])
