@@ -13,7 +13,7 @@ Photo and input differ by a scale and a shift per axis, whether the photo was pa
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import torch
@@ -130,7 +130,7 @@ class MultiGrid:
     """
 
     parts: tuple[Grid, ...]
-    place: tuple[int, ...]
+    place: tuple[int, ...] = field(repr=False)
     """Of each token, its number among the patches of all views: the base view's, then the tiles'
     one after the other, each in raster order. Tokens that unpadding left out have none."""
 

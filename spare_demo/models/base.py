@@ -103,10 +103,12 @@ class Picture(Encoding):
 
     Attributes:
         photo: the upright RGB picture.
+        encoded_by: name and revision of the model, whose language model alone can read it.
         pixel_values: as of `PictureInputs`, float32, CPU.
     """
 
     photo: Image.Image
+    encoded_by: tuple[str, str]
     pixel_values: Tensor = field(repr=False)
 
     @cached_property

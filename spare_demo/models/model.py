@@ -167,7 +167,12 @@ class Model(Resident):
         photo = open_local_picture(image)
         inputs = self.fit(photo, self.aspect(aspect))
         encoding = self.see(inputs, concurrent)
-        return Picture(photo=photo, pixel_values=inputs.pixel_values, **vars(encoding))
+        return Picture(
+            photo=photo,
+            encoded_by=(self.name, self.revision),
+            pixel_values=inputs.pixel_values,
+            **vars(encoding),
+        )
 
     @abstractmethod
     def fit(self, photo: Image.Image, aspect: Aspect) -> PictureInputs:
@@ -218,9 +223,11 @@ class Model(Resident):
             text_pass: the question's, where `encode` has begun it.
 
         Raises:
-            ValueError: a question that is no text or longer than the language model's memory,
-                another layer than -2 and -1, or guidance by words without the language model.
+            ValueError: a picture of another model, a question that is no text or longer than the
+                language model's memory, another layer than -2 and -1, or guidance by words without
+                the language model.
         """
+        self._check_own(picture)
         prompt, input_ids = build_prompt(self.processor, question, picture.slots, self.system)
         room = self._config.text_config.max_position_embeddings
         if input_ids.shape[1] >= room:

@@ -58,9 +58,9 @@ class Answering(DecoderInputs):
                 code does.
 
         Raises:
-            ValueError: at once, not at the first piece: no view, no selection or plan, indices out
-                of range, rows of another width, a plan for another picture or model,
-                `max_new_tokens` below 1, positions that this family has not.
+            ValueError: at once, not at the first piece: no view or another model's, no selection or
+                plan, indices out of range, rows of another width, a plan for another picture or
+                model, `max_new_tokens` below 1, positions that this family has not.
         """
         return self._prepare(view, selection, max_new_tokens, positions).stream(given)
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, SupportsIndex
 from torch import Tensor
 
 from spare_demo.images.geometry import Grid, MultiGrid
-from spare_demo.models.base import View
+from spare_demo.models.base import Picture, View
 from spare_demo.models.generate.batch import Prompt
 from spare_demo.models.generate.layerwise import window
 from spare_demo.models.generate.rows import Rows, kept_rows, original_places
@@ -45,7 +45,9 @@ class DecoderInputs(ABC):
     position_note: ClassVar[str] = ""
     """A sentence that says why there is only one of them."""
 
+    name: str
     title: str
+    revision: str
     hf: Any
     processor: Any
     tokenizer: Any
@@ -85,8 +87,17 @@ class DecoderInputs(ABC):
         if not whole or max_new_tokens < 1:
             raise ValueError("max_new_tokens must be a whole number of at least 1.")
 
+    def _check_own(self, picture: Picture) -> None:
+        """Raise ValueError for a picture of another model, whose rows mean nothing to this one."""
+        if picture.encoded_by != (self.name, self.revision):
+            raise ValueError(
+                f"This picture was encoded by {' '.join(picture.encoded_by)}, and this model is "
+                f"{self.name} {self.revision}. Pass what this model's encode or look returns."
+            )
+
     def _rows(self, view: View, selection: Selection | None) -> Rows:
         """The rows on the model's device, so that no timed pass has to bring them there."""
+        self._check_own(view.picture)
         rows = kept_rows(view.picture, selection)
         if rows.bias is not None and window(self.hf) < math.inf:
             raise ValueError(

@@ -48,6 +48,20 @@ def embeds_by_hand(model: LlavaModel, view: View, kept: list[int]) -> torch.Tens
     return embeds[:, keep]
 
 
+def test_a_view_of_another_model_is_refused(
+    tiny_model: LlavaModel, deep_model: LlavaModel, view: View
+) -> None:
+    reason = rf"encoded by {tiny_model.name} {tiny_model.revision}, and this model is deep-llava"
+    assert deep_model.hf.config.text_config.hidden_size == view.tokens.features.shape[1]
+    for call in (
+        lambda: deep_model.answer(view),
+        lambda: deep_model.answer_many([(view, None)]),
+        lambda: deep_model.ask(view.picture, "What is it?"),
+    ):
+        with pytest.raises(ValueError, match=reason):
+            call()
+
+
 @pytest.mark.parametrize("question", QUESTIONS)
 @torch.inference_mode()
 def test_keeping_all_is_stock_generate(
