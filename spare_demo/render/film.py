@@ -71,6 +71,10 @@ def encode_film(frames: Sequence[Image.Image], kind: str) -> bytes:
     frames: RGB, of one size, at least one; made smaller where the film would be too large.
     kind: a value of `KINDS`.
     """
+    # A lossy WebP keeps what differs little from the frame before.
+    data = _encode(frames, kind, lossless=True)
+    if len(data) <= MOST_BYTES:
+        return data
     sides: tuple[float, float] = frames[0].size
     while True:
         size = max(1, round(sides[0])), max(1, round(sides[1]))
@@ -80,11 +84,18 @@ def encode_film(frames: Sequence[Image.Image], kind: str) -> bytes:
         sides = sides[0] * _SMALLER, sides[1] * _SMALLER
 
 
-def _encode(frames: Sequence[Image.Image], kind: str) -> bytes:
+def _encode(frames: Sequence[Image.Image], kind: str, lossless: bool = False) -> bytes:
     file = io.BytesIO()
-    durations = [*[_FRAME_MS] * (len(frames) - 1), _LAST_MS]
     first, *rest = frames
-    first.save(file, kind, save_all=True, append_images=rest, duration=durations, loop=0)
+    first.save(
+        file,
+        kind,
+        save_all=True,
+        append_images=rest,
+        duration=[*[_FRAME_MS] * len(rest), _LAST_MS],
+        loop=0,
+        lossless=lossless,  # of WebP; GIF has no choice
+    )
     return file.getvalue()
 
 
