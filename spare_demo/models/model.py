@@ -105,6 +105,9 @@ class Model(Resident):
         if text_tower is not None:
             text_tower.to(self.device)  # stays float32: relevance is computed in float32
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.name} {self.revision}>"
+
     @property
     def supplies(self) -> frozenset[str]:
         """The optional fields of VisualTokens that `ask` can fill; see `Method.reason_against`."""

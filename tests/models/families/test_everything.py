@@ -81,6 +81,7 @@ def test_what_a_notebook_shows_is_short(family: tuple[Model, Path], photo: Image
     short = model.answer_many([(view, chosen)], max_new_tokens=2)
     for value in (view, view.tokens, view.picture, chosen, answer, short, request):
         assert len(repr(value)) < 700, repr(value)
+    assert f"{model.name} {model.revision}" in repr(model)
     assert QUESTION in repr(view) and str(view.tokens.n) in repr(view)
     assert str(view.tokens.n) in repr(view.tokens) and str(chosen.order) in repr(chosen)
 
