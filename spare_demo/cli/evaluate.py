@@ -23,7 +23,7 @@ from spare_demo.evaluation.budgets import read_budgets
 from spare_demo.evaluation.built_in import describe_built_in
 from spare_demo.evaluation.experiment import Experiment, Fitted, fit
 from spare_demo.evaluation.report import write_files, write_report
-from spare_demo.evaluation.results import ANSWERS, Results, has_results, load
+from spare_demo.evaluation.results import ANSWERS, SKIPPED, Results, has_results, load
 from spare_demo.evaluation.run import PictureResults, run
 from spare_demo.evaluation.sheets import Sheet, digest
 from spare_demo.evaluation.summary import RESAMPLES, Summary, summarise
@@ -137,7 +137,8 @@ def evaluate(arguments: argparse.Namespace, settings: Settings) -> None:
         experiment = fitted.experiment
         _check_reference(arguments, experiment)
         record = {"model": fitted.model, "questions": digest(sheets), **experiment.record()}
-        with Results(arguments.out, record, experiment.expected_rows(sheets)) as results:
+        questions = {(sheet.set, sheet.picture): len(sheet.questions) for sheet in sheets}
+        with Results(arguments.out, record, questions, experiment.rows_each) as results:
             _fill(results, sheets, measure(sheets, experiment, results.done))
             if not results.rows:
                 raise ValueError("No question could be asked. See the lines above.")
@@ -215,11 +216,14 @@ def _fill(results: Results, sheets: Sequence[Sheet], measured: Iterator[PictureR
         f"{counted(total, 'question')} about {counted(len(sheets), 'picture')}. The time left is "
         "shown once the first picture is done."
     )
+    if results.skipped:
+        earlier = counted(len(results.skipped), "question")
+        options.tell(f"Left out earlier: {earlier}, with the reasons in {SKIPPED}.")
     form = "{l_bar}{bar}| {n_fmt}/{total_fmt} questions [{elapsed}, {remaining} left]"
     with tqdm(total=total, initial=before, bar_format=form, mininterval=1) as bar:
         try:
             for of_picture in measured:
-                results.add(of_picture.rows, of_picture.places)
+                results.add(of_picture.rows, of_picture.places, of_picture.skipped)
                 bar.update(len(of_picture.sheet.questions))
         except KeyboardInterrupt:
             bar.close()

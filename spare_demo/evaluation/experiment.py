@@ -5,14 +5,12 @@ model can run.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from spare_demo.comparison.request import QuestionOptions
 from spare_demo.evaluation.budgets import Budget, as_share, value
-from spare_demo.evaluation.results import Key
-from spare_demo.evaluation.sheets import Sheet
 from spare_demo.evaluation.variants import Variant
 from spare_demo.models import Model
 from spare_demo.pruners import Method
@@ -56,10 +54,10 @@ class Experiment(QuestionOptions):
         least = value(self.least.get(label, 0))
         return tuple(budget for budget in self.budgets if value(budget) >= least)
 
-    def expected_rows(self, sheets: Sequence[Sheet]) -> dict[Key, int]:
-        """How many results each picture gives."""
-        each = 1 + self.blank + sum(len(self.budgets_of(label)) for label in self.methods)
-        return {(sheet.set, sheet.picture): each * len(sheet.questions) for sheet in sheets}
+    @property
+    def rows_each(self) -> int:
+        """How many results each question gives."""
+        return 1 + self.blank + sum(len(self.budgets_of(label)) for label in self.methods)
 
     def variant_of(self, label: str) -> Variant:
         """How a label is measured."""

@@ -21,6 +21,7 @@ from spare_demo.evaluation.budgets import Budget, read_cell
 from spare_demo.pruners import PRUNERS
 
 SETTINGS, ANSWERS, PLACES = "settings.json", "results.csv", "relevance.csv"
+SKIPPED = "skipped.csv"
 
 FORMAT = 1
 """Of the folder, as docs/EVALUATION_FOLDER.md describes it."""
@@ -83,7 +84,17 @@ class Place:
     asked_over_others: float
 
 
-T = TypeVar("T", Row, Place)
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A question that the model has no room for, and why in a sentence."""
+
+    set: str
+    picture: str
+    number: int
+    reason: str
+
+
+T = TypeVar("T", Row, Place, Skipped)
 
 # Python's own limit of 131,072 characters is below the longest answers of documents.
 csv.field_size_limit(2**31 - 1)
@@ -101,27 +112,31 @@ _READ: dict[str, Callable[[str], Any]] = {
 class Results(contextlib.AbstractContextManager["Results"]):
     """What a folder holds, and the way to add to it. Use as a context: it keeps others out."""
 
-    def __init__(self, folder: Path, settings: Mapping[str, Any], expected: Mapping[Key, int]):
+    def __init__(
+        self, folder: Path, settings: Mapping[str, Any], questions: Mapping[Key, int], each: int
+    ):
         """Open a folder, new or begun by a run of the same settings.
 
         settings: all that results depend on, as JSON takes it.
-        expected: how many rows each picture gives, in the order in which they are asked; a picture
-            that has fewer is begun anew.
+        questions: how many each picture has, in the order in which they are asked. each: how many
+            rows a question gives, unless it was skipped. A picture that has fewer is begun anew.
 
         Raises ValueError: the folder holds results of other settings, something else or what
         another program changed, or is in use. OSError: it cannot be written.
         """
         self.folder = folder
-        self._order = {key: number for number, key in enumerate(expected)}
+        self._order = {key: number for number, key in enumerate(questions)}
         self.rows: list[Row] = []
         self.places: list[Place] = []
+        self.skipped: list[Skipped] = []
         folder.mkdir(parents=True, exist_ok=True)
         self._locked = _lock(folder)
         try:
             if not has_results(folder, settings):
                 text = json.dumps({"format": FORMAT, **settings}, indent=2)
                 _replace(folder / SETTINGS, text + "\n")
-            self._read(expected)
+                (folder / SKIPPED).unlink(missing_ok=True)  # under other settings
+            self._read(questions, each)
         except BaseException:
             self._locked.close()
             raise
@@ -132,15 +147,16 @@ class Results(contextlib.AbstractContextManager["Results"]):
     @property
     def done(self) -> set[Key]:
         """The pictures that are finished."""
-        return {(row.set, row.picture) for row in self.rows}
+        return {(each.set, each.picture) for *_, records in self._files for each in records}
 
-    def add(self, rows: Sequence[Row], places: Sequence[Place] = ()) -> None:
+    def add(
+        self, rows: Sequence[Row], places: Sequence[Place] = (), skipped: Sequence[Skipped] = ()
+    ) -> None:
         """All of one picture, on disk when this returns."""
         # The answers last: with them the picture counts as done.
-        _append(self.folder / PLACES, Place, places)
-        _append(self.folder / ANSWERS, Row, rows)
-        self.places += places
-        self.rows += rows
+        for (file, kind, records), new in zip(self._files, (places, skipped, rows), strict=True):
+            _append(file, kind, new)
+            records += new
 
     def sort(self) -> None:
         """Put the pictures into the order in which they are asked, whoever was done first.
@@ -148,29 +164,38 @@ class Results(contextlib.AbstractContextManager["Results"]):
         Files that are in order stay as they are.
         """
 
-        def position(record: Row | Place) -> int:
+        def position(record: Row | Place | Skipped) -> int:
             return self._order[record.set, record.picture]
 
-        rows, places = sorted(self.rows, key=position), sorted(self.places, key=position)
-        if (rows, places) == (self.rows, self.places):
-            return
-        self.rows, self.places = rows, places
-        if places:  # else the file would be there for its first line alone
-            _replace(self.folder / PLACES, csv_text(self.places, Place))
-        _replace(self.folder / ANSWERS, csv_text(self.rows))
+        for file, kind, records in self._files:
+            if (ordered := sorted(records, key=position)) != records:
+                records[:] = ordered
+                _replace(file, csv_text(records, kind))
 
-    def _read(self, expected: Mapping[Key, int]) -> None:
-        rows, torn = _load(self.folder / ANSWERS, Row)
-        counts = Counter((row.set, row.picture) for row in rows)
-        whole = {key for key, count in counts.items() if count == expected.get(key)}
-        self.rows = [row for row in rows if (row.set, row.picture) in whole]
-        places, torn_places = _load(self.folder / PLACES, Place)
-        self.places = [place for place in places if (place.set, place.picture) in whole]
-        # Only what a cut-off run left is ever written anew.
-        if torn or len(self.rows) < len(rows):
-            _replace(self.folder / ANSWERS, csv_text(self.rows))
-        if torn_places or len(self.places) < len(places):
-            _replace(self.folder / PLACES, csv_text(self.places, Place))
+    @property
+    def _files(self) -> list[tuple[Path, type[Any], list[Any]]]:
+        """Each file with the kind of its records and those that are read; the answers last."""
+        return [
+            (self.folder / PLACES, Place, self.places),
+            (self.folder / SKIPPED, Skipped, self.skipped),
+            (self.folder / ANSWERS, Row, self.rows),
+        ]
+
+    def _read(self, questions: Mapping[Key, int], each: int) -> None:
+        found = {kind: _load(file, kind) for file, kind, _ in self._files}
+        counts = Counter((row.set, row.picture) for row in found[Row][0])
+        skipped = Counter((record.set, record.picture) for record in found[Skipped][0])
+        whole = {
+            key
+            for key in (*counts, *skipped)
+            if counts[key] == each * (questions.get(key, 0) - skipped[key])
+        }
+        for file, kind, records in self._files:
+            there, torn = found[kind]
+            records += [record for record in there if (record.set, record.picture) in whole]
+            # Only what a cut-off run left is ever written anew.
+            if torn or len(records) < len(there):
+                _replace(file, csv_text(records, kind))
 
 
 def has_results(folder: Path, settings: Mapping[str, Any], partly: bool = False) -> bool:
@@ -231,7 +256,9 @@ def _read_settings(file: Path) -> dict[str, Any]:
 
 
 def csv_text(
-    records: Iterable[Row] | Iterable[Place], kind: type[Row] | type[Place] = Row, head: bool = True
+    records: Iterable[T],
+    kind: type[Row] | type[Place] | type[Skipped] = Row,
+    head: bool = True,
 ) -> str:
     """The records as CSV; head: with the line that names the columns, as a whole file has it."""
     text = io.StringIO(newline="")
@@ -286,7 +313,7 @@ def _load(file: Path, kind: type[T]) -> tuple[list[T], bool]:
     return records, torn or bad > 0
 
 
-def _append(file: Path, kind: type[Row] | type[Place], records: Sequence[Any]) -> None:
+def _append(file: Path, kind: type[Any], records: Sequence[Any]) -> None:
     if not records:
         return
     with open(file, "a", encoding="utf-8", newline="") as stream:

@@ -20,7 +20,7 @@ from spare_demo.evaluation.budgets import Budget
 from spare_demo.evaluation.experiment import Experiment
 from spare_demo.evaluation.grading import is_right
 from spare_demo.evaluation.picks import Pick, PicturePicks, draw_anew
-from spare_demo.evaluation.results import BLANK, Key, Place, Row
+from spare_demo.evaluation.results import BLANK, Key, Place, Row, Skipped
 from spare_demo.evaluation.sheets import LETTER_INSTRUCTION, Sheet, SheetQuestion
 from spare_demo.images.load import PictureError
 from spare_demo.models import Model, Picture, View
@@ -33,11 +33,12 @@ from spare_demo.tokens import Selection
 
 
 class PictureResults(NamedTuple):
-    """The results of one picture."""
+    """The results of one picture; none where it cannot be opened."""
 
     sheet: Sheet
     rows: list[Row]
     places: list[Place]
+    skipped: list[Skipped]
 
 
 def run(
@@ -68,7 +69,7 @@ def run(
             if skip is None:
                 raise PictureError(sentence) from None
             skip(sentence)
-            continue
+            results = PictureResults(sheet, [], [], [])
         yield results
 
 
@@ -97,6 +98,7 @@ def _measure(
     picks = PicturePicks(picture.features, methods, experiment)
     trials: list[_Trial] = []
     places: list[Place] = []
+    skipped: list[Skipped] = []
     for number, asked in enumerate(sheet.questions):
         options = dict.fromkeys([experiment.relevance, *relevance_of.values()])
         try:
@@ -106,6 +108,7 @@ def _measure(
             if skip is None:
                 raise PictureError(f"Its {question}") from None
             skip(f"The picture {sheet.where or sheet.picture}, {question}")
+            skipped.append(Skipped(sheet.set, sheet.picture, number, str(reason)))
             continue
         view = views[experiment.relevance][0]
         trials.append(_Trial(number, UNPRUNED, view.tokens.n, view, None, 0.0))
@@ -124,7 +127,7 @@ def _measure(
             where_of = where.places(model, picture, sheet.scene, asked, experiment.relevance.text)
             places += [Place(sheet.set, sheet.picture, number, *values) for values in where_of]
     if not trials:
-        return PictureResults(sheet, [], [])
+        return PictureResults(sheet, [], [], skipped)
     replies = _answers(model, trials, experiment)
     unpruned = {t.number: s for t, s in zip(trials, replies, strict=True) if t.method == UNPRUNED}
     full = torch.stack([unpruned[t.number].first_logits for t in trials])
@@ -148,7 +151,7 @@ def _measure(
                 error=trial.error,
             )
         )
-    return PictureResults(sheet, rows, places)
+    return PictureResults(sheet, rows, places, skipped)
 
 
 def _answers(model: Model, trials: Sequence[_Trial], experiment: Experiment) -> list[ShortAnswer]:

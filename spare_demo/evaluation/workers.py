@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from spare_demo.evaluation.experiment import Experiment, Fitted, describe, fit
-from spare_demo.evaluation.results import Place, Row
+from spare_demo.evaluation.results import Place, Row, Skipped
 from spare_demo.evaluation.run import PictureResults, run
 from spare_demo.evaluation.sheets import Sheet
 from spare_demo.images.load import PictureError
@@ -29,13 +29,14 @@ class Outcome(NamedTuple):
     """What a worker found of one picture: rows and places, or why there are none.
 
     Attributes:
-        skipped: the sentences about a picture that cannot be opened, or questions too long.
+        sentences: about a picture that cannot be opened, or questions too long.
         error: what ends the run, with the worker's traceback as its note.
     """
 
     rows: list[Row]
     places: list[Place]
-    skipped: tuple[str, ...] = ()
+    skipped: list[Skipped]
+    sentences: tuple[str, ...] = ()
     error: Exception | None = None
 
 
@@ -52,14 +53,13 @@ class Worker:
         return {"set": batch["set"], "picture": batch["picture"], "outcome": outcomes}
 
     def _measure(self, sheet: Sheet) -> Outcome:
-        skipped: list[str] = []
+        sentences: list[str] = []
         try:
-            for results in run(self._model, [sheet], self._experiment, skip=skipped.append):
-                return Outcome(results.rows, results.places, tuple(skipped))
+            (found,) = run(self._model, [sheet], self._experiment, skip=sentences.append)
+            return Outcome(found.rows, found.places, found.skipped, tuple(sentences))
         except Exception as error:
             error.add_note(traceback.format_exc())
-            return Outcome([], [], error=error)
-        return Outcome([], [], tuple(skipped))
+            return Outcome([], [], [], error=error)
 
     @functools.cached_property
     def _model(self) -> Model:
@@ -109,12 +109,11 @@ def unpack(
         outcome: Outcome = pickle.loads(row["outcome"])
         if outcome.error is not None:
             raise outcome.error
-        for sentence in outcome.skipped:
+        for sentence in outcome.sentences:
             if skip is None:
                 raise PictureError(sentence)
             skip(sentence)
-        if outcome.rows:
-            yield PictureResults(sheet, outcome.rows, outcome.places)
+        yield PictureResults(sheet, outcome.rows, outcome.places, outcome.skipped)
     if awaited:
         missing = counted(len(awaited), "picture")
         raise ValueError(f"{missing} came back from no worker. The same command measures the rest.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import re
 from pathlib import Path
@@ -177,6 +178,40 @@ def test_own_data_with_bad_lines(
     assert {row.picture for row in rows} == {"a.png"}
     assert {row.method for row in rows} == {"unpruned", "spare", "random"}
     assert places == []
+
+
+def test_what_is_left_out_counts_as_done_and_is_not_measured_again(
+    measure, data: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch
+) -> None:
+    Image.new("RGB", (60, 40), "olive").save(tmp_path / "c.png")
+    long = {"question": "Which? " * 5000, "answer": "x"}
+    with (tmp_path / "own.jsonl").open("a") as file:
+        for picture in ("a.png", "c.png"):
+            file.write("\n" + json.dumps({"image": picture, **long}))
+    assert measure(*data, "--skip-bad") == 0
+    assert "4/4 questions [" in capsys.readouterr().err  # the damaged b.png too
+    with (tmp_path / "out" / "skipped.csv").open(newline="") as file:
+        skipped = list(csv.DictReader(file))
+    assert [(line["picture"], line["number"]) for line in skipped] == [
+        ("a.png", "1"),
+        ("c.png", "0"),
+    ]
+    assert all("too long" in line["reason"] for line in skipped)
+    before = {path.name: path.read_bytes() for path in (tmp_path / "out").glob("*.csv")}
+    real, seen = command.run, []
+
+    def count(*args: Any, **options: Any) -> Any:
+        for each in real(*args, **options):
+            seen.append(each.sheet.picture)
+            yield each
+
+    monkeypatch.setattr(command, "run", count)
+    assert measure(*data, "--skip-bad") == 0
+    err = capsys.readouterr().err
+    assert seen == ["b.png"]  # which may have been mended
+    assert "Left out earlier: 2 questions, with the reasons in skipped.csv." in err
+    assert "4/4 questions [" in err
+    assert {path.name: path.read_bytes() for path in (tmp_path / "out").glob("*.csv")} == before
 
 
 def test_the_first_questions_of_data_whose_fields_have_other_names(

@@ -58,7 +58,7 @@ def write(tmp_path: Path) -> Write:
         labels = dict.fromkeys(row.method for row in rows if row.method != "unpruned")
         methods = {label: {"name": label, "seed": 0} for label in labels}
         settings = {"model": model, "methods": methods, "budgets": [16, 64], "instruction": ""}
-        with Results(tmp_path / name, settings | more, {}) as results:
+        with Results(tmp_path / name, settings | more, {}, 1) as results:
             results.add(rows)
         return tmp_path / name
 

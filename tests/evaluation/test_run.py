@@ -60,9 +60,8 @@ def test_every_result_is_that_of_the_single_steps(
     tiny_model: LlavaModel, sheets: list[Sheet], experiment: Experiment, whole: list[PictureResults]
 ) -> None:
     assert [m.sheet for m in whole] == sheets
-    counts = experiment.expected_rows(sheets)
     for m in whole:
-        assert len(m.rows) == counts[m.sheet.set, m.sheet.picture]
+        assert len(m.rows) == experiment.rows_each * len(m.sheet.questions)
     for row in whole[0].rows:
         if row.method in ("blank", "random"):
             continue
@@ -245,7 +244,7 @@ LONG = SheetQuestion("Which of these? " * 5000, ("left",))
 @pytest.mark.parametrize(
     ("asked", "opened", "reason", "numbers"),
     [
-        ((WHAT,), broken, "empty", None),
+        ((WHAT,), broken, "empty", set()),
         ((WHAT, LONG, WHICH), None, "'Which of .*too long", {0, 2}),
         ((LONG,), None, "'Which of .*too long", set()),
     ],
@@ -267,9 +266,10 @@ def test_what_cannot_be_used_is_named_and_skipped_only_if_asked(
     told: list[str] = []
     measured = list(run(tiny_model, [bad, *sheets], experiment, skip=told.append))
     assert len(told) == 1 and re.search(named, told[0])
-    if numbers is not None:
-        assert {row.number for row in measured.pop(0).rows} == numbers
-    assert [m.sheet for m in measured] == sheets
+    assert [m.sheet for m in measured] == [bad, *sheets]
+    assert {row.number for row in measured[0].rows} == numbers
+    long = {number for number, each in enumerate(asked) if each is LONG}
+    assert {each.number for each in measured[0].skipped} == long
 
 
 def test_a_budget_beyond_the_tokens_is_refused(tiny_model: LlavaModel, sheets: list) -> None:
@@ -286,8 +286,7 @@ def test_a_share_is_of_each_pictures_own_tokens(tiny_qwen: QwenModel, size: tupl
     assert {"uniform", "divprune", "fastv"} <= set(names)
     experiment = Experiment(choose(names), ("10%", "75%"), max_new_tokens=2).within(tiny_qwen)
     (measured,) = run(tiny_qwen, [sheet], experiment)
-    (count,) = experiment.expected_rows([sheet]).values()
-    assert len(measured.rows) == count
+    assert len(measured.rows) == experiment.rows_each
     view = tiny_qwen.encode(photo, "What?")
     n = view.tokens.n
     full = tiny_qwen.answer(view, None, 2)

@@ -55,22 +55,23 @@ def test_rows_in_any_order_and_twice_give_the_folder_of_one_process(
     random.Random(2).shuffle(rows)
     assert [row["picture"] for row in rows] != [sheet.picture for sheet in sheets]
     rows.insert(2, rows[0])
-    expected = experiment.expected_rows(sheets)
+    questions = {(sheet.set, sheet.picture): len(sheet.questions) for sheet in sheets}
+    each = experiment.rows_each
     for name, results in (
         ("one", run(tiny_model, sheets, experiment)),
         ("many", unpack(rows, sheets, None)),
     ):
-        with Results(tmp_path / name, experiment.record(), expected) as folder:
+        with Results(tmp_path / name, experiment.record(), questions, each) as folder:
             for of_picture in results:
                 assert of_picture.sheet.picture == of_picture.rows[0].picture
                 folder.add(of_picture.rows, of_picture.places)
             folder.sort()
-            assert folder.done == set(expected)
+            assert folder.done == set(questions)
             in_memory = csv_text(folder.rows)
         assert (tmp_path / name / "results.csv").read_bytes().decode() == in_memory
     for name in ("settings.json", "results.csv", "relevance.csv"):
         assert (tmp_path / "many" / name).read_bytes() == (tmp_path / "one" / name).read_bytes()
-    assert len(load(tmp_path / "many")[1]) == sum(expected.values())
+    assert len(load(tmp_path / "many")[1]) == each * sum(questions.values())
 
 
 def test_a_missing_picture_is_not_passed_over(worker: Worker, sheets: list[Sheet]) -> None:
@@ -94,8 +95,9 @@ def test_a_picture_that_cannot_be_opened_is_skipped_or_ends_the_run(
     both = [bad, sheets[0]]
     rows = measured(worker, both)
     sentences: list[str] = []
-    (results,) = unpack(rows, both, sentences.append)
-    assert results.sheet == sheets[0]
+    of_bad, results = unpack(rows, both, sentences.append)
+    assert (of_bad.sheet, of_bad.rows) == (bad, [])  # of no rows, and yet done
+    assert results.sheet == sheets[0] and results.rows
     assert len(sentences) == 1 and "damaged.png (line 7 of own.jsonl)" in sentences[0]
     with pytest.raises(PictureError, match=r"line 7 of own\.jsonl"):
         list(unpack(rows, both, None))
@@ -112,6 +114,8 @@ def test_a_question_too_long_is_skipped_or_ends_the_run(
     (whole,) = unpack(measured(worker, sheets[:1]), sheets[:1], None)
     assert repr((results.rows, results.places)) == repr((whole.rows, whole.places))
     assert len(sentences) == 1 and "question 'Which of" in sentences[0]
+    (skipped,) = results.skipped
+    assert skipped.number == len(sheets[0].questions) and "too long" in skipped.reason
     with pytest.raises(PictureError, match="too long"):
         list(unpack(rows, [sheet], None))
 

@@ -34,7 +34,7 @@ def board(tmp_path: Path) -> Path:
                 rows.append(Row(*head, picture <= right, "", label, 64, 0.1, 0.5))
     model = {"name": "m", "revision": "r"}
     settings = {"model": model, "methods": {label: {"name": label} for label in RIGHT}}
-    with Results(tmp_path / "folder", settings, {}) as results:
+    with Results(tmp_path / "folder", settings, {}, 1) as results:
         results.add(rows)
     file = tmp_path / "board.html"
     file.write_text(board_html(make_board(read_folders([tmp_path / "folder"]))))
