@@ -11,7 +11,7 @@ import dataclasses
 import re
 from dataclasses import dataclass
 from reprlib import repr as brief
-from typing import get_args
+from typing import Any, get_args
 
 from spare_demo.relevance import RelevanceOptions, TextPieces
 from spare_demo.tokens import Positions
@@ -51,26 +51,33 @@ def split_label(label: str) -> tuple[str, str]:
 def read_variant(text: str, usual: Variant) -> Variant:
     """What stands after the mark, over what is usual in the run.
 
-    Raises ValueError, with a sentence to show, for anything else.
+    Raises ValueError, with a sentence to show, for anything else, and for two of a kind.
     """
-    options, positions = usual.relevance, usual.positions
+    named: dict[str, Any] = {}
     for part in text.split(","):
         word = part.strip()
         if word == BY_WORDS:
-            options = dataclasses.replace(options, guidance_text="words")
+            kind = "guidance_text"
         elif word in get_args(TextPieces):
-            options = dataclasses.replace(options, text=word)  # type: ignore[arg-type]
+            kind = "text"
         elif word in get_args(Positions):
-            positions = word  # type: ignore[assignment]
+            kind = "positions"
         elif re.fullmatch("-[1-9][0-9]*", word):
-            options = dataclasses.replace(options, layer=int(word))
+            kind = "layer"
         else:
             raise ValueError(
                 f"{brief(word)} says neither how relevance is read nor where kept tokens stand. "
                 f"Write a layer counted from the end, such as anti-relevance{MARK}-1, or one of: "
                 f"{', '.join(_WORDS)}."
             )
-    return Variant(options, positions)
+        if kind in named:
+            raise ValueError(
+                f"{MARK}{text} says both {named[kind]} and {word}. Leave one out, or measure both "
+                f"side by side: spare{MARK}{named[kind]} spare{MARK}{word}."
+            )
+        named[kind] = int(word) if kind == "layer" else word
+    positions = named.pop("positions", usual.positions)
+    return Variant(dataclasses.replace(usual.relevance, **named), positions)
 
 
 def words_of(text: str) -> str:

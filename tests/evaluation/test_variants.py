@@ -43,6 +43,12 @@ def test_what_says_nothing_of_a_variant_is_a_sentence(text: str) -> None:
         read_variant(text, USUAL)
 
 
+@pytest.mark.parametrize("text", ["-1,-2", "tokens, stretches", "original,-1,compact", "words,words"])
+def test_two_of_a_kind_are_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="says both .* and .*Leave one out"):
+        read_variant(text, USUAL)
+
+
 def test_a_label_may_have_settings_and_a_variant() -> None:
     assert split_label("spare:squash=minmax@-1") == ("spare:squash=minmax", "-1")
     assert split_label("spare") == ("spare", "")
