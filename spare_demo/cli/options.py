@@ -66,7 +66,7 @@ def add_question_options(
     add = adder(
         parser.add_argument,
         """
-        --seed             for random methods (default: %(default)s)
+        --seed             for random methods that have none of their own (default: %(default)s)
         --max-new-tokens   longest answer (default: %(default)s)
         --aspect           how the model sees a picture: pad or crop to a square (LLaVA-1.5), fixed
                            672 by 672 pixels or any resolution (LLaVA-NeXT), native (Qwen2.5-VL);

@@ -348,6 +348,15 @@ def test_a_method_is_measured_as_it_is_set_and_kept_apart(
     assert measure("--questions", "3", *euclidean[2:], methods=methods) == 0  # goes on
 
 
+@pytest.mark.parametrize(("seed", "label"), [("5", "random:seed=0"), ("0", "random")])
+def test_a_seed_that_is_set_wins_over_that_of_the_run(seed: str, label: str) -> None:
+    parser = argparse.ArgumentParser()
+    command.add_options(parser, Settings())
+    words = ["--out", "x", "--methods", "random", "--seed", seed, "--set", "random.seed=0"]
+    methods = command._experiment(parser.parse_args(words)).methods
+    assert methods == {label: PRUNERS["random"]} and methods[label].seed == 0
+
+
 def test_a_word_that_is_no_set_names_the_sets(measure, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         measure("--set", "seen")
