@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 
 from spare_demo.cli.methods_table import markdown, measure_methods
-from spare_demo.cli.options import add_model_options, print_table, print_wrapped
+from spare_demo.cli.options import add_model_options, given, print_table, print_wrapped
 from spare_demo.models import load_model
 from spare_demo.pruners import PRUNERS
 from spare_demo.settings import Settings
 
 
 def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, wrong=parser.error)
     about = "say which methods cannot run on this model, and measure with --table"
     add_model_options(parser, settings, about)
     parser.set_defaults(model=None)
@@ -24,7 +24,10 @@ def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
 def run(arguments: argparse.Namespace, settings: Settings) -> None:
     """Print the table. Raises ValueError or ModelError with a sentence to show."""
     model = None
-    if arguments.model:
+    if arguments.model is None:
+        if typed := given(add_options, settings, arguments.words, ("device", "bits")):
+            arguments.wrong(f"--{typed[0]} says how a model is loaded; name one with --model")
+    else:
         model = load_model(arguments.model, arguments.device, bits=arguments.bits)
     if arguments.table:
         print(markdown() if model is None else markdown(*measure_methods(model)), end="")

@@ -651,6 +651,8 @@ def test_a_percent_sign_in_a_variable_stands_in_the_help(
         ["compare", "a.png", "?", "--out", "x", "--again"],
         ["compare", "a.png", "?", "--from", "b.json", "--out", "x"],
         ["compare", "--from", "b.json", "--out", "x", "--panels", "nonsense"],
+        ["methods", "--bits", "4"],
+        ["methods", "--table", "--device", "auto"],
         ["serve", "--budget", "0"],
     ],
 )
