@@ -42,32 +42,43 @@ def main(argv: Sequence[str] | None = None) -> int:
         redirect_stdout(sys.stdout or nowhere),
         redirect_stderr(sys.stderr or nowhere),
     ):
-        return _run(words)
+        try:
+            try:
+                _run(words)
+            finally:  # also after --help
+                _flush_output()
+        except KeyboardInterrupt:
+            return 130
+        except BrokenPipeError:  # whoever reads the output, such as `head`, has enough
+            return 141
+        except Exception as error:
+            sentence = _sentence(error)
+            if sentence is None:
+                raise
+            print(sentence, file=sys.stderr)
+            return 1
+        return 0
 
 
-def _run(words: list[str]) -> int:
+def _run(words: list[str]) -> None:
     if isinstance(sys.stdout, io.TextIOWrapper):  # an answer may have letters that it cannot write
         sys.stdout.reconfigure(errors="backslashreplace")
     settings = read_variables()
     arguments = _parser(settings, words[0] if words else "").parse_args(words)
     arguments.words = words[1:]
+    if entries := entry_points(group=METHODS_GROUP):  # else the heavy libraries can wait
+        import_module("spare_demo.pruners.other_packages").add_methods(entries)
+    arguments.run(arguments, settings)
+
+
+def _flush_output() -> None:
+    """Raises OSError where it cannot be written; what is left of it is dropped then, or Python
+    would fail once more at its end, with status 120."""
     try:
-        if entries := entry_points(group=METHODS_GROUP):  # else the heavy libraries can wait
-            import_module("spare_demo.pruners.other_packages").add_methods(entries)
-        arguments.run(arguments, settings)
-        print(end="", flush=True)  # also where there is no output
-    except KeyboardInterrupt:
-        return 130
-    except BrokenPipeError:  # whoever reads the output, such as `head`, has enough
+        sys.stdout.flush()
+    except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
-    except Exception as error:
-        sentence = _sentence(error)
-        if sentence is None:
-            raise
-        print(sentence, file=sys.stderr)
-        return 1
-    return 0
+        raise
 
 
 def _parser(settings: Settings, name: str) -> argparse.ArgumentParser:
@@ -113,11 +124,11 @@ def _sentence(error: Exception) -> str | None:
         return f"{error.filename} is a folder. Name a file."
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return (  # which names no file, or the one that was copied
-            "The disk is full, that of the results or that of temporary files (GRADIO_TEMP_DIR). "
-            "Make room there, or name another folder, then start this again."
+            "The disk is full: that of the results, of temporary files (GRADIO_TEMP_DIR) or of the "
+            "output. Make room there, or name another folder, then start this again."
         )
     if isinstance(error, OSError):
-        return f"{error.strerror or error}: {error.filename or 'a file'}."
+        return f"{error.strerror or error}: {error.filename or 'a file, or the output'}."
     from spare_demo.cuda_graphs import is_out_of_memory
     from spare_demo.models import ModelError
     from spare_demo.models.generate.passes import NO_MEMORY

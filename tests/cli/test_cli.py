@@ -672,6 +672,18 @@ def test_a_reader_that_has_enough_ends_it_without_a_word() -> None:
     assert (done.returncode, done.stderr) == (141, b"")
 
 
+@pytest.mark.parametrize("words", ["models", "models --help", "methods --table"])
+def test_an_output_that_cannot_be_written_is_a_sentence(words: str) -> None:
+    argv = [sys.executable, "-m", "spare_demo", *words.split()]
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONUNBUFFERED"}
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            argv, cwd=ASSETS.parent, env=environment, stdout=full, stderr=subprocess.PIPE
+        )
+    assert done.returncode == 1 and done.stderr.startswith(b"The disk is full: ")
+    assert b"or of the output" in done.stderr and done.stderr.count(b"\n") == 1
+
+
 @pytest.mark.parametrize("output", [io.TextIOWrapper(io.BytesIO(), "ascii"), None])
 def test_an_output_without_such_letters_or_none_at_all_ends_nothing(
     monkeypatch: pytest.MonkeyPatch, output: io.TextIOWrapper | None
