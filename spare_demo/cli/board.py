@@ -9,6 +9,7 @@ from spare_demo.cli.options import adder, check_file
 from spare_demo.comparison.request import UNPRUNED
 from spare_demo.evaluation.board import make_board, read_folders
 from spare_demo.evaluation.board_page import board_html, board_tables
+from spare_demo.evaluation.results import ANSWERS
 from spare_demo.settings import Settings
 
 
@@ -31,7 +32,7 @@ def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
 def run(arguments: argparse.Namespace, settings: Settings) -> None:
     """Print the board, and write it. Raises ValueError or OSError with a sentence to show."""
     if arguments.html:
-        check_file(arguments.html)
+        check_file(arguments.html, *(folder / ANSWERS for folder in arguments.folders))
     board = make_board(read_folders(arguments.folders), arguments.baseline)
     print("\n\n".join(table.text() for table in board_tables(board)))
     if arguments.html:

@@ -125,7 +125,7 @@ def run(arguments: argparse.Namespace, settings: Settings) -> None:
         **options.question_options(arguments),
     )
     _check_files(arguments, len(request.labelled))
-    check_film(arguments.film, request.labelled)
+    check_film(arguments, request.labelled)
     photo = open_local_picture(arguments.image, settings.max_pixels)
 
     model = _load(arguments)
@@ -153,11 +153,12 @@ def _leave_out(request: Request, model: Model, view: View) -> Request:
 
 def _check_files(arguments: argparse.Namespace, methods: int) -> None:
     """ValueError or OSError, with a sentence to show, where there can be no page or no results."""
+    result = Path(arguments.out) / "result.json"
     if arguments.html is not None:
         if methods < 2:
             raise ValueError("--html shows two methods side by side. Compare one more.")
-        options.check_file(Path(arguments.html))
-    options.check_file(Path(arguments.out) / "result.json")
+        options.check_file(Path(arguments.html), result, arguments.film)
+    options.check_file(result)
 
 
 def _compare_from(arguments: argparse.Namespace, settings: Settings) -> None:
@@ -187,7 +188,7 @@ def _compare_from(arguments: argparse.Namespace, settings: Settings) -> None:
     if not saved.pictured:
         raise ValueError("The file does not hold the picture. Name it too: compare IMAGE --from …")
     request = first.request
-    check_film(arguments.film, request.labelled)
+    check_film(arguments, request.labelled)
     of_file = {
         "model": first.model,
         "bits": bits_of(first.revision),

@@ -127,8 +127,9 @@ def evaluate(arguments: argparse.Namespace, settings: Settings) -> None:
     _check_reference(arguments, experiment)
     if arguments.report:
         arguments.figures = arguments.figures or arguments.report.parent / "figures"
-        options.check_file(arguments.report)
-        options.check_file(arguments.figures / "a figure")
+        figure = arguments.figures / "a figure"
+        options.check_file(arguments.report, arguments.out / ANSWERS, figure)
+        options.check_file(figure)
     options.check_file(arguments.out / ANSWERS)
     with ExitStack() as stack:
         fitted, measure = _engine(arguments, experiment, stack)

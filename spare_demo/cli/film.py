@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,13 +17,13 @@ from spare_demo.render.film import encode_film
 from spare_demo.results.film import film_frames, kind_of_film
 
 
-def check_film(name: str | None, methods: LabelledMethods) -> None:
+def check_film(arguments: argparse.Namespace, methods: LabelledMethods) -> None:
     """ValueError or OSError, with a sentence to show, where there can be no film."""
-    if name is None:
+    if arguments.film is None:
         return
-    kind_of_film(name)
+    kind_of_film(arguments.film)
     labels_with_order(methods)
-    check_file(Path(name))
+    check_file(Path(arguments.film), Path(arguments.out) / "result.json")
 
 
 def write_film(name: str | None, model: Model, result: Result, marks: Sequence[int]) -> None:

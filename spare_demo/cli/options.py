@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import errno
 import os
 import re
@@ -123,16 +124,25 @@ def given(
     return [name for name in names if typed[name] is not None]
 
 
-def check_file(path: Path) -> None:
+def check_file(path: Path, *others: Path | str | None) -> None:
     """ValueError or OSError, before the work, where a file cannot be written; nothing is made
-    yet."""
+    yet.
+
+    others: files and folders that are written too, None for one that is not.
+    """
     if str(path) == "-":
         raise ValueError("- is no file name, and standard output has the text. Name a file.")
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, "", str(path))
+    for other in filter(None, others):
+        taken = Path(os.path.realpath(str(other)))
+        if Path(os.path.realpath(path)) in (taken, *taken.parents):
+            raise ValueError(f"{path} and {other} cannot both be written. Choose another name.")
     there = path if path.exists() else next(filter(os.path.lexists, path.absolute().parents))
     if there != path and not there.is_dir():
         raise FileExistsError(errno.EEXIST, "", str(there))
+    with contextlib.suppress(FileNotFoundError):
+        path.stat()  # refuses a link to itself, which exists() takes for a file that is not there
     if not os.access(there, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
 

@@ -80,10 +80,11 @@ def check_address(host: str, port: int) -> None:
     try:
         family = socket.AF_INET6 if ":" in name else socket.AF_INET
         socket.create_server((name, port), family=family).close()
-    except OSError as error:
-        if error.errno == errno.EADDRINUSE:
+    except (OSError, TypeError, UnicodeError) as error:  # the latter of what can be no name
+        number = getattr(error, "errno", None)
+        if number == errno.EADDRINUSE:
             raise ValueError(f"Port {port} is not free. Choose another with --port.") from None
-        if error.errno == errno.EACCES:
+        if number == errno.EACCES:
             sentence = f"This user may not serve on port {port}. Choose one from 1024 on."
             raise ValueError(sentence) from None
         raise ValueError(

@@ -22,6 +22,9 @@ ROOT = Path(__file__).parents[2]
 def test_an_address_of_no_machine_is_refused_by_its_name(capsys: pytest.CaptureFixture) -> None:
     assert main(["serve", "--host", "999.1.1.1"]) == 1
     assert capsys.readouterr().err.startswith("999.1.1.1 is not an address of this machine.")
+    for host in ("a\udcff", "a" * 70):  # a byte that is not UTF-8; a name too long
+        with pytest.raises(ValueError, match="is not an address of this machine"):
+            check_address(host, 0)
     with pytest.raises(ValueError, match=r"192\.0\.2\.1 is not an address of this machine"):
         check_address("192.0.2.1", 0)  # kept for documents: nobody has it
 

@@ -43,9 +43,11 @@ def test_what_says_nothing_of_a_variant_is_a_sentence(text: str) -> None:
         read_variant(text, USUAL)
 
 
-@pytest.mark.parametrize("text", ["-1,-2", "tokens, stretches", "original,-1,compact", "words,words"])
+@pytest.mark.parametrize(
+    "text", ["-1,-2", "tokens, stretches", "original,-1,compact", "words,words"]
+)
 def test_two_of_a_kind_are_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="says both .* and .*Leave one out"):
+    with pytest.raises(ValueError, match=r"says both .* and .*Leave one out"):
         read_variant(text, USUAL)
 
 
