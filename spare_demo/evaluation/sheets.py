@@ -106,8 +106,8 @@ def read_lines(
 ) -> list[Sheet]:
     """A file of JSON lines `{image, question, answer, choices, category}`, one question each.
 
-    file: UTF-8. `image` is a path inside `images`; the rest as of `read_question`. Other fields and
-        empty lines are passed over.
+    file: UTF-8. `image` is a path inside `images`, and "./a.png" is "a.png"; the rest as of
+        `read_question`. Other fields and empty lines are passed over.
     fields: what the fields are called. most: how many lines are read; None: all.
     skip, and what is returned: as of `group_by_picture`.
 
@@ -148,11 +148,15 @@ def group_by_picture(
 
 
 def digest(sheets: Sequence[Sheet]) -> str:
-    """A fingerprint of what is asked and what is right, in order; pictures count by their name,
-    drawn ones by their scene."""
+    """A fingerprint of what is asked, what is right and its category, in order; pictures count by
+    their name, drawn ones by their scene, which decides the category."""
+
+    def fingerprint(sheet: Sheet, asked: SheetQuestion) -> tuple[object, ...]:
+        category = (asked.category,) if asked.category and sheet.scene is None else ()
+        return asked.question, asked.answers, *category
+
     contents = [
-        (s.set, s.picture, repr(s.scene), [(q.question, q.answers) for q in s.questions])
-        for s in sheets
+        (s.set, s.picture, repr(s.scene), [fingerprint(s, q) for q in s.questions]) for s in sheets
     ]
     return hashlib.sha256(json.dumps(contents).encode()).hexdigest()[:16]
 
@@ -161,7 +165,8 @@ def read_question(entry: Mapping[str, Any], fields: Fields) -> SheetQuestion:
     """The question of an entry.
 
     Its answer is a text, or a list of texts of which each is right. Where it has choices, a list of
-    texts, the answer is one of them or its letter. The category may be missing.
+    texts, the answer is one of them or its letter. The category may be missing. A number stands for
+    its text; true and false do not, since they may be "yes" and "no" or "true" and "false".
 
     Raises ValueError, without a full stop, naming the field that is wrong.
     """
@@ -192,6 +197,13 @@ def _read_line(line: bytes, images: Path, fields: Fields) -> Sheet:
         raise ValueError("this is not a JSON object")
     image = _text(entry, fields.picture)
     question = read_question(entry, fields)
+    # One name for each picture. Links are not followed: a folder may hold links to its pictures.
+    name = os.path.relpath(images / image, images)
+    if name.split(os.sep)[0] == os.pardir:
+        raise ValueError(
+            f"the picture {image} is outside {images}; name a folder above it with --images"
+        )
+    image = Path(name).as_posix()
     if not os.path.isfile(images / image):  # False also for a name that no file can have
         raise ValueError(f"there is no picture {image} in the folder of pictures")
     return own_sheet(image, images / image, question)
@@ -208,6 +220,9 @@ def _text(entry: Mapping[str, Any], field: str) -> str:
         value = int(value)  # pandas writes the whole numbers of a column with gaps as 3.0
     if isinstance(value, int | float) and not isinstance(value, bool) and value == value:  # no NaN
         value = str(value)
+    if isinstance(value, bool):
+        words = '"yes" or "true"' if value else '"no" or "false"'
+        raise ValueError(f'"{field}" must be a text, such as {words} in quotes')
     if not isinstance(value, str) or not value.strip():
         raise ValueError(f'"{field}" must be a text that is not empty')
     try:

@@ -71,6 +71,14 @@ def test_the_questions_of_a_picture_stay_in_order_however_many_there_are(images:
         assert [q.text for q in sheet.questions] == [str(n) for n in range(start, 2000, 2)]
 
 
+def test_one_picture_under_several_names_is_one(images: Path) -> None:
+    (images / "linked").symlink_to(images)
+    names = ["a.png", "./a.png", "x/../a.png", str(images / "a.png"), "linked/a.png"]
+    sheets = read(write(images, *({**A, "image": name} for name in names)), images)
+    assert [(s.picture, len(s.questions)) for s in sheets] == [("a.png", 4), ("linked/a.png", 1)]
+    assert all(sheet.open().size == (8, 6) for sheet in sheets)
+
+
 @pytest.mark.parametrize(
     ("bad", "says"),
     [
@@ -81,7 +89,10 @@ def test_the_questions_of_a_picture_stay_in_order_however_many_there_are(images:
         ({"image": "a.png", "question": "Q"}, '"answer" must be a text'),
         ({**A, "answer": float("nan")}, '"answer" must be a text'),
         ({**A, "answer": []}, "must not be an empty list"),
-        ({**A, "answer": True}, '"answer" must be a text'),
+        ({**A, "answer": True}, '"answer" must be a text, such as "yes" or "true" in quotes'),
+        ({**B, "answer": ["x", False]}, 'must be a text, such as "no" or "false" in quotes'),
+        ({**A, "image": "../questions.jsonl"}, "; name a folder above it with --images"),
+        ({**A, "image": __file__}, "; name a folder above it with --images"),
         ({**C, "choices": ["one"]}, "choices must be 2 to 26"),
         ({**C, "choices": ["red", "blue", "Red"]}, "choices must all differ"),
         ({**C, "answer": "C"}, "neither a choice nor the letter"),
@@ -134,4 +145,6 @@ def test_the_fingerprint_follows_what_is_asked(images: Path) -> None:
     assert digest(one) == digest(list(draw_sheets("held-out", 6)))
     other = read(write(images, A), images)
     another = read(write(images, {**A, "answer": "dog"}), images)
-    assert len({digest(s) for s in (one, two, one + two, other, another)}) == 5
+    third = read(write(images, {**A, "category": "ocr"}), images)
+    plain = read(write(images, {**A, "category": ""}), images)
+    assert len({digest(s) for s in (one, two, one + two, other, another, third, plain)}) == 7
