@@ -12,7 +12,7 @@ import spare_demo
 from spare_demo.comparison.request import UNPRUNED
 from spare_demo.evaluation import figures
 from spare_demo.evaluation.board import Board, Comparison, Folder, SetBoard
-from spare_demo.evaluation.budgets import value, words
+from spare_demo.evaluation.budgets import order, words
 from spare_demo.evaluation.cells import SHARES_NOTE, TOO_FEW, Table, percent, title_of
 from spare_demo.evaluation.statistics import FEW, LEVEL
 from spare_demo.render.base import counted
@@ -107,10 +107,7 @@ def _folders(board: Board) -> Table:
 
 def _scores(board: SetBoard, baseline: str) -> Table:
     summaries = board.summaries
-    budgets = sorted(
-        {budget for summary in summaries.values() for budget in summary.budgets},
-        key=lambda budget: (isinstance(budget, str), value(budget)),
-    )
+    budgets = sorted({k for summary in summaries.values() for k in summary.budgets}, key=order)
     stars = {(c.model, c.method, c.budget) for c in board.comparisons if c.adjusted < LEVEL}
     rows = []
     for model, summary in summaries.items():

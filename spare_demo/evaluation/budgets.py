@@ -39,6 +39,11 @@ def value(budget: Budget) -> float:
     return float(budget.removesuffix("%")) if isinstance(budget, str) else float(budget)
 
 
+def order(budget: Budget) -> tuple[bool, float]:
+    """What budgets are sorted by: numbers of tokens, then shares, each ascending."""
+    return isinstance(budget, str), value(budget)
+
+
 def size(budget: Budget, n: int) -> int:
     """How many of a picture's n tokens are kept; one that has fewer than a number keeps all."""
     return read_budget(budget, n) if isinstance(budget, str) else min(budget, n)

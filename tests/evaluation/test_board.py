@@ -412,7 +412,11 @@ def test_numbers_of_tokens_and_shares_have_an_axis_each(write: Write) -> None:
     tokens = rows_of(("spare", "random"))
     shares = [replace(row, budget=f"{row.budget}%") for row in rows_of(("spare",))]
     shares = [row for row in shares if row.method == "spare"]
-    page = board_html(board_of(write("a", tokens), write("b", shares)))
+    board = board_of(write("a", tokens), write("b", shares))
+    (of_set,) = board.sets
+    compared = [row.budget for row in of_set.comparisons if row.method == "spare"]
+    assert compared == [16, 64, "16%", "64%"]
+    page = board_html(board)
     of_tokens, of_shares = page.split("<figure")[1:]
     assert ">tokens kept<" in of_tokens and ">tokens kept, % of the picture&#x27;s<" in of_shares
     assert [title for *_, title in LEGEND.findall(of_tokens)] == ["SPARE", "Random"]
