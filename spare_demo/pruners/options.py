@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from reprlib import repr as brief
 from typing import Any
@@ -85,6 +86,9 @@ def read_method(text: str, methods: Mapping[str, Any]) -> Any:
         raise ValueError(f"{name!r} is set to a class. Write PRUNERS[{name!r}] = {instance}.")
     check_settings(methods[name])
     texts = [f"{name}.{part}" for part in settings.split(",") if part]
+    set_fields = Counter(text.partition("=")[0].strip() for text in texts)
+    if twice := [path for path, count in set_fields.items() if count > 1]:
+        raise ValueError(f"{brief(text)} sets {twice[0]} twice. Leave one out.")
     return dataclasses.replace(methods[name], **read_options(texts, methods).get(name, {}))
 
 

@@ -108,6 +108,8 @@ def test_a_method_as_it_is_set_is_one_text() -> None:
     values = {"directions": 16, "step": 0.01, "seed": 0}
     assert write_method("zoo-prune", values, PRUNERS) == "zoo-prune:directions=16"
     assert write_method("zoo-prune", {"step": 0.01}, PRUNERS) == "zoo-prune"
+    with pytest.raises(ValueError, match=r"sets zoo-prune\.step twice\. Leave one out"):
+        read_method("zoo-prune:step=1,directions=16,step=0.5", PRUNERS)
     with pytest.raises(ValueError, match="no method 'zoo'"):
         read_method("zoo:step=1", PRUNERS)
     with pytest.raises(ValueError, match="no setting 'steps'"):
