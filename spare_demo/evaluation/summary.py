@@ -123,9 +123,10 @@ def summarise(
 
 
 def skills_of(category: str) -> list[str]:
-    """ "recognition + ocr" -> its parts; none for an empty category."""
+    """ "recognition + ocr" -> its parts, each once; none for an empty category."""
     # With the blanks: a file's category may be C++.
-    return [part.strip() for part in category.split(" + ") if part.strip()]
+    parts = (part.strip() for part in category.split(" + "))
+    return list(dict.fromkeys(filter(None, parts)))
 
 
 def _summary(

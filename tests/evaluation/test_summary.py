@@ -304,7 +304,7 @@ def test_questions_count_under_each_skill_and_by_their_number() -> None:
     fewest_first = ["counting", "ocr", "a + spatial"]
     assert list(summarise(both)["held-out"].combinations) == fewest_first
     assert skills_of("") == []
-    assert skills_of("C++ +   + C") == ["C++", "C"]
+    assert skills_of("C++ +   + C + C++") == ["C++", "C"]
     assert summarise([replace(r, category="") for r in rows])["held-out"].skills == {}
 
 
