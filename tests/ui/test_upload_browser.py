@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from browsing import MARKS, expect
@@ -98,6 +99,30 @@ def test_a_picture_that_breaks_off_on_its_way_is_asked_for_again(
     visitor.upload(wide_picture)
     expect(sentence).to_have_count(0)
     visitor.errors.clear()  # the browser's own
+
+
+@pytest.mark.parametrize("key", [False, True])
+def test_who_asks_while_a_picture_is_on_its_way_is_answered_once_it_is_here(
+    visitor, wide_picture: Path, key: bool
+) -> None:
+    held: list[Any] = []
+    visitor.page.get_by_label("Remove Image").click()
+    visitor.page.route("**/upload?*", lambda route: held.append(route))
+    visitor.find("#picture input[type=file]").set_input_files(wide_picture)
+    question = visitor.find("#question textarea")
+    question.fill("What is blue?")
+    if key:
+        question.press("Enter")
+    else:
+        visitor.find("#ask").click()
+    expect(visitor.find("#message")).to_have_text(
+        "The picture is on its way. The answer begins once it is here."
+    )
+    (upload,) = held
+    upload.continue_()
+    expect(visitor.find("#answers .asked")).to_contain_text("What is blue?")
+    expect(visitor.find("body.asked-anew")).to_have_count(0)
+    expect(visitor.find("#message")).to_have_text("")
 
 
 def write(path: Path) -> None:

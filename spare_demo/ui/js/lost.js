@@ -79,9 +79,10 @@
       const type = answer.headers.get('content-type');
       if (!answer.ok) throw new Error(answer.statusText);
       const name = decodeURIComponent(new URL(visit.picture).pathname.split('/').pop());
-      SPARE.choose(new File([await answer.blob()], name, {type}));
+      return SPARE.choose(new File([await answer.blob()], name, {type}));
     } catch {  // the server was started anew, and the browser has it no more
       SPARE.tell(document.querySelector('#message'), 'Choose the picture again.');
+      return false;
     }
   }
 
@@ -89,7 +90,7 @@
     if (!document.querySelector('#notice .message')) return;
     observer.disconnect();
     history.replaceState(null, '', visit.before);
-    if (visit.picture) bringPicture();
+    if (visit.picture) SPARE.expectPicture(bringPicture());
   });
   observer.observe(document, {childList: true, subtree: true});
 })();

@@ -1,5 +1,6 @@
 // A new picture stands on the stage at once, until its comparison comes. A file that is too large is
-// refused before it is sent, and one that does not arrive is asked for again.
+// refused before it is sent, and one that does not arrive is asked for again. Who presses Ask while one
+// is on its way is answered once it is here.
 'use strict';
 (() => {
   const WORDS = 'Press Ask to see which tokens are kept.';
@@ -30,8 +31,14 @@
     board.append(cover);
   }
 
+  let arriving = 0, waits = false;  // pictures on their way; whether Ask was pressed meanwhile
+
   function update() {
     const source = SPARE.picture();
+    if (source && waits && !arriving) {
+      waits = false;
+      document.querySelector('#ask')?.click();
+    }
     if (!source || asked() === undefined) return remove();
     if (SPARE.pictureName() !== asked()) show(source);
     // Its comparison is there and not only on the way; or the picture of the one below came back.
@@ -83,12 +90,37 @@
   window.fetch = (address, ...more) => {
     const answer = ask(address, ...more);
     if (String(address).includes('/upload?')) {
-      answer.then(({ok}) => ok, () => false).then((arrived) => {
+      SPARE.expectPicture(answer.then(({ok}) => ok, () => false)).then((arrived) => {
         tell(arrived ? '' : 'The picture did not arrive. Choose it again.');
       });
     }
     return answer;
   };
+
+  // coming: a promise whether the picture has arrived, which is given back.
+  SPARE.expectPicture = (coming) => {
+    arriving++;
+    return coming.then((arrived) => {
+      arriving--;
+      waits &&= arrived;
+      return arrived;
+    });
+  };
+
+  function wait(event) {
+    if (!arriving) return;
+    event.stopImmediatePropagation();
+    event.preventDefault();
+    waits = true;
+    tell('The picture is on its way. The answer begins once it is here.');
+  }
+  document.addEventListener('click', (event) => {
+    if (event.target.closest?.('#ask')) wait(event);
+  }, true);
+  document.addEventListener('keydown', (event) => {
+    const {key, shiftKey, target} = event;
+    if (key === 'Enter' && !shiftKey && target.closest?.('#question')) wait(event);
+  }, true);
 
   // A file goes the way of one that is chosen; false where there is no place for it.
   SPARE.choose = (file) => {
