@@ -47,12 +47,14 @@ class Guide:
         self.model, self.settings, self._public = model, settings, public
         self._pictures: dict[tuple[str, Aspect], tuple[Picture, Canvas]] = {}
 
-    def look(self, request: Request, before: Visit | None = None) -> Visit:
+    def look(self, request: Request, before: Visit | None = None, digest: str = "") -> Visit:
         """Picture and question as the model sees them, and what is kept. No answer yet.
 
         request: its image the path of an upload or None, its methods by slot. A budget larger than
         the picture's number of tokens keeps all. The picture is not encoded again where `before`
         holds it already, nor a public one that somebody has asked about.
+
+        digest: of the picture's file, where it is known.
 
         Raises:
             PictureError, ValueError: with a sentence for the visitor.
@@ -63,7 +65,7 @@ class Guide:
         self._check_size(path)
         model, relevance, together = self.model, request.relevance, request.together
         positions = model.position_option(request.positions)
-        key = (file_digest(path), model.aspect(request.aspect))
+        key = (digest or file_digest(path), model.aspect(request.aspect))
         known = self._pictures.get(key)
         if before is not None and before.key == key:
             known = before.exploration.view.picture, before.canvas

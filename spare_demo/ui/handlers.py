@@ -84,7 +84,7 @@ class Handlers:
     def prepare(self) -> None:
         """Finish each question of each example, so that choosing it shows its results."""
         for key, request in self._first_requests.items():
-            visit = self._look(request, None, None)
+            visit = self._look(request)
             *_, self._finished[key] = self.guide.answer(visit, visit.result.budget)
 
     @cached_property
@@ -159,8 +159,9 @@ class Handlers:
             yield {"message": panels.message_html(NO_QUESTION)}
             return
         request = self.request(**controls)
-        finished_visit = self._find_finished(request)
-        now = finished_visit or self._look(request, example, visit)
+        digest = self._digest(request)
+        finished_visit = self._finished.get(_key(digest, request))
+        now = finished_visit or self._look(request, example, visit, digest)
         ran = () if finished_visit else now.ran
         now = dataclasses.replace(now, source=picture_name(controls["image"] or ""), ran=ran)
         k = now.result.budget
@@ -191,19 +192,22 @@ class Handlers:
             self.guide.open(image)
         yield {"message": panels.message_html()}
 
-    def _find_finished(self, request: Request) -> Visit | None:
-        """An example's finished comparison, where exactly that is asked for."""
+    def _digest(self, request: Request) -> str:
+        """Of the picture's file; "" for one that `Guide.look` refuses."""
         path = request.image
-        if not isinstance(path, str) or not self._finished or not Path(path).is_file():
-            return None
-        if Path(path).stat().st_size > self.settings.max_upload_bytes:
-            return None
-        return self._finished.get(_key(file_digest(path), request))
+        if not isinstance(path, str) or not Path(path).is_file():
+            return ""
+        small = Path(path).stat().st_size <= self.settings.max_upload_bytes
+        return file_digest(path) if small else ""
 
     def _look(
-        self, request: Request, example: examples.Example | None, before: Visit | None
+        self,
+        request: Request,
+        example: examples.Example | None = None,
+        before: Visit | None = None,
+        digest: str = "",
     ) -> Visit:
-        visit = self.guide.look(request, before)
+        visit = self.guide.look(request, before, digest)
         listed = [*self.offered, *([example] if example else [])]
         known, truth = examples.find(listed, visit.key[0], request.question)
         keys = [offered.key for offered in self.offered]

@@ -7,6 +7,7 @@ import secrets
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from html import escape
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -67,6 +68,7 @@ class Bench:
     def __deepcopy__(self, memo: dict) -> Bench:
         return self
 
+    @cached_property
     def summary(self) -> Summary:
         """The figures of all rows; there must be some."""
         return next(iter(summarise(self.rows, resamples=_RESAMPLES).values()))
@@ -143,7 +145,7 @@ class Lab:
                 return
             rows, seconds = (*bench.rows, *results.rows), time.monotonic() - start_time
             bench = replace(bench, rows=rows, done=bench.done + 1, seconds=seconds)
-            figure = figures.accuracy(bench.summary())
+            figure = figures.accuracy(bench.summary)
             yield {
                 "bench": bench,
                 "progress": _progress(bench),
@@ -197,7 +199,7 @@ class Lab:
 
     def skills(self, bench: Bench, budget: object) -> str:
         """The table of skills at one budget, as HTML."""
-        summary = bench.summary()
+        summary = bench.summary
         k = _read_choice(budget, bench.experiment.budgets)
         parts = [tables.by_skill(summary, k), tables.by_number(summary, k)]
         return "".join(_table_html(table) for table in parts if table)

@@ -22,6 +22,7 @@ from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 from visits import QUESTION, controls, finished_answers, merged, with_result
 
+from spare_demo.images.load import file_digest
 from spare_demo.models import LlavaModel, load_model
 from spare_demo.results.export import cite
 from spare_demo.settings import Settings
@@ -343,6 +344,23 @@ def test_a_slider_that_moves_takes_nothing_from_the_device(handlers, photo_file,
     finally:
         for (holder, name), value in gone.items():
             object.__setattr__(holder, name, value)
+
+
+def test_a_pictures_file_is_read_for_its_digest_once(
+    handlers: Handlers, photo_file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    example = handlers.offered[0]
+    merged(handlers.ask(**handlers.first_controls(example.path, example.question)))  # is kept
+    read: list[str] = []
+
+    def digest(path: str) -> str:
+        read.append(path)
+        return file_digest(path)
+
+    for module in ("guide", "handlers"):
+        monkeypatch.setattr(f"spare_demo.ui.{module}.file_digest", digest)
+    merged(handlers.ask(**controls(photo_file, QUESTION)))
+    assert read == [photo_file]
 
 
 def test_the_truth_of_an_example_shows_with_its_own_questions_only(handlers) -> None:

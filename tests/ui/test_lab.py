@@ -12,6 +12,7 @@ import pytest
 from spare_demo.evaluation.experiment import Experiment
 from spare_demo.evaluation.results import Row
 from spare_demo.evaluation.sheets import draw_sheets
+from spare_demo.evaluation.summary import summarise
 from spare_demo.images.load import file_digest
 from spare_demo.models import Model
 from spare_demo.pruners import PRUNERS
@@ -50,7 +51,7 @@ def test_a_run_shows_more_after_every_scene(lab: Lab) -> None:
         sheet.picture for sheet in draw_sheets("unseen-pairs", 18)
     ][:3]
     for s in scenes:
-        summary = s["bench"].summary()
+        summary = s["bench"].summary
         (spare, *_) = s["curve"].data
         assert list(spare.y) == [100 * summary.accuracy["spare", k].value for k in (3, 8)]
         assert f"{s['bench'].done} of 3 scenes" in s["progress"]
@@ -59,6 +60,20 @@ def test_a_run_shows_more_after_every_scene(lab: Lab) -> None:
     lines = Path(last["download"]["value"]).read_bytes().decode().split("\r\n")
     assert len(lines) - 2 == len(last["bench"].rows)
     assert lines[0].startswith("set,picture,number,question")
+
+
+def test_a_run_is_summarised_once_after_every_scene(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    summarised: list[int] = []
+
+    def count(rows: tuple[Row, ...], **options: Any) -> Any:
+        summarised.append(len(rows))
+        return summarise(rows, **options)
+
+    monkeypatch.setattr("spare_demo.ui.lab.summarise", count)
+    shown = list(lab.measure(["uniform"], [4], 2, "held-out", 0))
+    assert summarised == [len(step["bench"].rows) for step in shown[1:-1]]
 
 
 def test_a_run_that_was_stopped_keeps_what_it_found(lab: Lab) -> None:
