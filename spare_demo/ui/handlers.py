@@ -12,7 +12,7 @@ from typing import Any
 import gradio as gr
 
 from spare_demo.analysis.answer_shift import measure_change
-from spare_demo.comparison.request import UNPRUNED, Request, read_budget, read_seed
+from spare_demo.comparison.request import UNPRUNED, Request, name_of, read_budget, read_seed
 from spare_demo.images.geometry import Aspect
 from spare_demo.images.load import file_digest
 from spare_demo.models import Model
@@ -299,9 +299,16 @@ class Handlers:
         }
 
     def stop(self, budget: object, visit: Visit) -> Iterator[PageChanges]:
-        """The answers so far, when the visitor presses Stop."""
+        """The answers so far, when the visitor presses Stop.
+
+        A method that was chosen and not run yet gives way in the menus to that of the pictures.
+        """
         visit = dataclasses.replace(visit, stopped=True)
-        yield self.steps.finished(visit, slider_budget(self.model, budget, visit))
+        guidance_text = visit.request.relevance.guidance_text
+        menus = self.menus(guidance_text, *map(name_of, visit.request.labelled.values()))
+        yield self.steps.finished(visit, slider_budget(self.model, budget, visit)) | dict(
+            zip(("method_a", "method_b"), menus, strict=True)
+        )
 
     def _answer(self, visit: Visit, budget: int) -> Iterator[PageChanges]:
         for now in self.guide.answer(visit, budget):

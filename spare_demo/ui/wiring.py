@@ -303,7 +303,8 @@ def wire(
     # Two steps, so that no word of the run comes after what Stop shows.
     ended = p.stop.click(handler_that_ends(running), None, None, queue=False, **QUIET)
     stop = once(handlers.stop, buttons("ask", running=False))
-    stopped = ended.then(stop, of(redrawn), outputs, queue=False, **QUIET)
+    menus = [p.method_a, p.method_b]
+    stopped = ended.then(stop, of(redrawn), [*outputs, *menus], queue=False, **QUIET)
     stopped.then(None, None, None, js=_FILM_OVER, **QUIET)
     stopped.then(draw_curve, of(redrawn), drawn_curve, **moving)
     questions = json.dumps([_AGAIN.join(example.answers) for example in handlers.offered])

@@ -330,6 +330,22 @@ def test_stop_ends_a_run_that_the_server_has_not_answered_yet(reader, served, mo
     reader.expect_answers(576, 64, 64)
 
 
+def test_stop_leaves_menus_and_pictures_of_the_same_methods(reader, served, hold) -> None:
+    held = hold(served)
+    data = [served.picture(served.first.path), "", "spare", 8, 0]
+    served.post("call/select", {"data": data}).raise_for_status()
+    assert held.begun.wait(120)
+    reader.choose_method("b", "Uniform grid")
+    expect(reader.find("#stop")).to_be_visible()
+    expect(reader.find("#method-b input")).to_have_value("Uniform grid")
+    reader.find("#stop").click()
+    expect(reader.find("#ask")).to_be_visible()
+    expect(reader.find("#method-b input")).to_have_value("CDPruner")
+    expect(reader.find("#does-b")).to_contain_text(PRUNERS["cdpruner"].summary)
+    expect(reader.caption).to_contain_text("CDPruner")
+    held.goes_on.set()
+
+
 def test_on_a_phone_the_visit_reads_from_top_to_bottom(reader) -> None:
     reader.page.set_viewport_size({"width": 390, "height": 844})
     parts = ["#picture", "#question", "#ask", "#answers", "#budget", "#stage", "#method-a", "#lost"]

@@ -316,6 +316,16 @@ def test_stop_keeps_what_was_answered(handlers, finished) -> None:
     assert "from 8 tokens" in curve["curve_words"]
 
 
+def test_stop_sets_the_menus_to_the_methods_of_the_pictures(handlers, finished) -> None:
+    shown = merged(handlers.stop(5, finished))
+    assert (shown["method_a"]["value"], shown["method_b"]["value"]) == ("spare", "cdpruner")
+    euclidean = "divprune:metric=euclidean"
+    changed = merged(handlers.change_methods(euclidean, "uniform", 0, 5, finished))["visit"]
+    shown = merged(handlers.stop(5, changed))
+    assert (shown["method_a"]["value"], shown["method_b"]["value"]) == (euclidean, "uniform")
+    assert euclidean in dict(map(reversed, shown["method_a"]["choices"]))
+
+
 def test_answering_after_stop_goes_on_where_it_ended(handlers, passes, finished) -> None:
     half = half_way(finished)
     stopped = merged(handlers.stop(5, half))["visit"]
