@@ -319,10 +319,9 @@ def check_budget(budget: int, n: int) -> int:
     except TypeError:
         whole = 0
     if not 1 <= whole <= n:
-        raise ValueError(
-            f"A budget of {brief(budget)} visual tokens is not possible. "
-            f"Choose a whole number from 1 to {n}."
-        )
+        plain = isinstance(budget, str | int | float) and not isinstance(budget, bool)
+        what = f"A budget of {brief(budget)} visual tokens" if plain else "This budget"
+        raise ValueError(f"{what} is not possible. Choose a whole number from 1 to {n}.")
     return whole
 
 

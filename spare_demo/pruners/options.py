@@ -99,14 +99,16 @@ def seeds_of(text: str) -> list[str]:
 
 def no_method(name: object, methods: Mapping[str, Any]) -> str:
     """The sentence about a name that is no method's, with the nearest one that is."""
-    plain, mark, _ = name.partition("@") if isinstance(name, str) else ("", "", "")
+    if not isinstance(name, str):
+        return f"A method is called by its name. Choose one of: {', '.join(methods)}."
+    plain, mark, _ = name.partition("@")
     if mark and plain.partition(":")[0] in methods:
         return (
             f"{brief(name)} is a label that evaluate alone reads. Write {plain!r:.200}, and what "
             "stands after the @ as an option, such as --guidance-text words (in Python "
             'guidance_text="words").'
         )
-    near = difflib.get_close_matches(name.lower(), methods, 1) if isinstance(name, str) else []
+    near = difflib.get_close_matches(name.lower(), methods, 1)
     meant = f" Did you mean {near[0]}?" if near else ""
     return f"There is no method {brief(name)}.{meant} Choose one of: {', '.join(methods)}."
 

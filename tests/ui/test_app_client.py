@@ -240,7 +240,8 @@ def test_a_list_of_inputs_may_end_before_what_came_later(served, client, picture
     expected = alone(served, pictures[0], QUESTION, "spare", "random", budget=48, seed=7)
     assert findings(json.loads(told)[0]) == expected
     event, told = raw(served, [image, QUESTION, "spare", "random", 48])
-    assert event == "error" and "5 inputs were sent, and 8 are needed" in told
+    assert event == "error" and "Too few inputs were sent. Send image" in told
+    assert "method_b, budget, seed." in told
 
 
 def test_a_budget_may_be_a_share_of_the_pictures_tokens(client, image) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import gradio as gr
 import pytest
-from pages import Page
+from pages import Page, run_apart
 from visits import QUESTION, controls
 
 from spare_demo.models import LlavaModel
@@ -33,12 +33,12 @@ def test_a_refused_call_prints_no_traceback(
     picture = public.picture(photo_file)
     for data, words in (
         ([picture, QUESTION, "nonsense", 5, 0], "There is no method 'nonsense'"),
-        ([picture, QUESTION, None, 5, 0], "There is no method None"),
+        ([picture, QUESTION, None, 5, 0], "A method is called by its name. Choose one of: spare"),
         ([picture, QUESTION, "spare", "NaN", 0], "A budget of nan visual tokens"),
-        ([picture, QUESTION, "spare", {"k": 1}, 0], "A budget of {'k': 1} visual tokens"),
+        ([picture, QUESTION, "spare", {"k": 1}, 0], "This budget is not possible."),
         ([picture, QUESTION, "spare", 5, "x"], "The seed must be a whole number"),
         ([picture, "x\ud800", "spare", 5, 0], "a character that is none"),
-        ([picture], "1 inputs were sent, and 6 are needed: image, question, method, budget, seed"),
+        ([picture], "Too few inputs were sent. Send image, question, method, budget, seed."),
         ([{"path": "/etc/passwd"}, QUESTION, "spare", 5, 0], "Choose it again"),
         (["photo.png", QUESTION, "spare", 5, 0], "Send the picture as a file"),
         ([picture | {"path": "/photo\nx"}, QUESTION, "spare", 5, 0], "could not be read"),
@@ -59,6 +59,13 @@ def test_a_refused_call_prints_no_traceback(
         assert QUESTION not in record.getMessage() and "photo" not in record.getMessage()
     assert "Traceback" not in "".join(capfd.readouterr())
     assert "event: complete" in public.call("select", [picture, QUESTION, "spare", 5, 0]).text
+
+
+def test_a_choice_that_is_not_offered_is_refused_without_pythons_words(public: Page) -> None:
+    (change,) = (e for e in public.demo.fns.values() if getattr(e.fn, "__name__", "") == "menus")
+    with pytest.raises(gr.Error, match="not offered here any more") as refused:
+        run_apart(public.demo.process_api(change, ["guess", "spare", "uniform"]))
+    assert not refused.value.print_exception
 
 
 def test_a_refusal_is_logged_once_and_then_counted(caplog: pytest.LogCaptureFixture) -> None:

@@ -21,6 +21,9 @@ _UNREAD = (
 )
 
 
+_NOT_OFFERED = "What was chosen is not offered here any more. Load the page again, and choose anew."
+
+
 class Page(gr.Blocks):
     """A page whose visitors learn what goes wrong, and get of each step no more than it changes."""
 
@@ -34,12 +37,16 @@ class Page(gr.Blocks):
     async def preprocess_data(self, *given: Any, **named: Any) -> list[Any]:
         """Let what goes wrong before a handler reach the caller as a sentence, too.
 
-        Gradio sends nothing of it and prints a traceback, also for each of its own refusals.
+        Gradio sends nothing of it and prints a traceback, also for each of its own refusals. Those
+        show lists and types of Python's.
         """
         try:
             return await super().preprocess_data(*given, **named)
-        except gr.Error:
-            raise
+        except gr.Error as error:
+            if not error.print_exception:  # this page's own sentence
+                raise
+            log_refusal(error)
+            raise gr.Error(_NOT_OFFERED, print_exception=False) from None
         except (ValueError, TypeError, LookupError, OSError) as error:
             if isinstance(error, OSError) and error.errno != errno.ENAMETOOLONG:
                 raise
@@ -60,11 +67,9 @@ class Page(gr.Blocks):
             if left_out and all(getattr(part, "optional", False) for part in left_out):
                 inputs = [*inputs, *(part.value for part in left_out)]
             if len(inputs) < len(event.inputs):
-                names = ", ".join(str(getattr(part, "label", None)) for part in event.inputs)
-                raise gr.Error(
-                    f"{len(inputs)} inputs were sent, and {len(event.inputs)} are needed: {names}.",
-                    print_exception=False,
-                )
+                needed = [part for part in event.inputs if not getattr(part, "optional", False)]
+                names = ", ".join(str(getattr(part, "label", "")) for part in needed)
+                raise gr.Error(f"Too few inputs were sent. Send {names}.", print_exception=False)
             return await super().process_api(block_fn, inputs, *more, **named)
         except gr.Error as error:
             error.print_exception = False
