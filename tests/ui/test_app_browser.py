@@ -399,6 +399,42 @@ def test_the_keyboard_reaches_what_matters_and_shows_where_it_is(reader) -> None
     assert reached == dict.fromkeys(wanted, True)
 
 
+def test_on_a_phone_the_tab_key_goes_down_the_page(reader) -> None:
+    reader.page.set_viewport_size({"width": 390, "height": 844})
+    parts = (
+        "#question",
+        "#ask",
+        "#chips",
+        "#examples",
+        "#answers",
+        "#budget",
+        "#stage",
+        "#further",
+    )
+    reached: list[str] = []
+    reader.find("#question textarea").focus()
+    for _ in range(40):
+        part = reader.page.evaluate(
+            "parts => parts.find(part => document.activeElement.closest(part))", parts
+        )
+        if part and part not in reached:
+            reached.append(part)
+        reader.page.keyboard.press("Tab")
+    assert reached == [*parts]
+
+
+def test_on_paper_nothing_is_cut_off(reader) -> None:
+    reader.unfold("gallery").evaluate("""fold => addEventListener('beforeprint', () => {
+        window.cut = [];
+        for (let part = fold; part; part = part.parentElement) {
+            if (getComputedStyle(part).overflow !== 'visible') cut.push(part.className);
+        }
+    }, {once: true})""")
+    reader.page.emulate_media(media="print")
+    reader.page.pdf()
+    assert reader.page.evaluate("cut") == []
+
+
 def test_on_paper_the_page_is_light_and_its_plots_are_whole(open_window, served) -> None:
     visitor = open_window(f"{served.url}/?__theme=dark")
     plot = visitor.curve().locator(".main-svg").first
