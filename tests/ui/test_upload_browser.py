@@ -125,6 +125,19 @@ def test_who_asks_while_a_picture_is_on_its_way_is_answered_once_it_is_here(
     expect(visitor.find("#message")).to_have_text("")
 
 
+def test_a_kind_that_browsers_do_not_draw_says_so_and_is_compared(
+    visitor, tmp_path: Path, wide_picture: Path
+) -> None:
+    path = tmp_path / "wide.tiff"
+    Image.open(wide_picture).save(path)
+    visitor.upload(path)
+    image = visitor.find("#picture .image-frame img")
+    expect(image).to_have_attribute("alt", "No preview: this browser cannot draw the file.")
+    visitor.ask("What is blue?")
+    expect(visitor.find("#answers .asked")).to_contain_text("What is blue?")
+    expect(visitor.find("body.asked-anew")).to_have_count(0)
+
+
 def write(path: Path) -> None:
     """A file of the kind that its name says."""
     match path.stem:

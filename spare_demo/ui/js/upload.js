@@ -56,6 +56,12 @@
     }
   });
 
+  // A kind such as TIFF, which the model is given all the same: else the box shows a broken picture.
+  document.addEventListener('error', ({target}) => {
+    if (!target.matches?.('#picture .image-frame img')) return;
+    target.alt = 'No preview: this browser cannot draw the file.';
+  }, true);
+
   // The button that took the picture away, or brought it, goes with it: the focus stays in the box.
   let within = false;
   document.addEventListener('focusin', ({target}) => { within = Boolean(target.closest('#picture')); });
