@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import logging
 import multiprocessing
 import signal
 import threading
@@ -73,7 +72,7 @@ def _serve_model(
         serving.set()  # what waits for it finds no model to ask
         close_page(demo)
         raise
-    demo.close(verbose=False)
+    stop_server(demo, CLOSING_SECONDS / 4)
     return following
 
 
@@ -111,8 +110,6 @@ def close_page(demo: gr.Blocks) -> None:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, signal.SIG_IGN)
     deadline = time.monotonic() + CLOSING_SECONDS
-    # It would log a traceback for each page that is cut off.
-    logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
     stop_server(demo, CLOSING_SECONDS / 2)
     for worker in multiprocessing.active_children():  # of a borrowed GPU; they hold nothing
         worker.kill()

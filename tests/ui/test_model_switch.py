@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import gc
 import inspect
+import logging
 import re
 import shutil
 import threading
@@ -410,6 +411,13 @@ def program(tiny_folder: Path, unused_port: int, monkeypatch: pytest.MonkeyPatch
         finally:
             served.set()
 
+    def note(record: logging.LogRecord) -> bool:
+        logged.append(record.getMessage())
+        return True
+
+    logged: list[str] = []
+    log = logging.getLogger("uvicorn.error")
+    log.addFilter(note)
     wait_for_next = ModelSwitch.wait_for_next
     monkeypatch.setitem(serve.__globals__, "build", build_until_over)
     monkeypatch.setattr(ModelSwitch, "wait_for_next", wait_until_over)
@@ -419,6 +427,8 @@ def program(tiny_folder: Path, unused_port: int, monkeypatch: pytest.MonkeyPatch
     yield settings.url
     over.set()
     server.join()
+    log.removeFilter(note)
+    assert logged == []  # of the pages that were cut off
     gc.collect()
     gc.freeze()  # as tests/conftest.py does
 

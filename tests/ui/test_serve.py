@@ -6,6 +6,8 @@ import gc
 import threading
 import weakref
 from collections.abc import Iterator
+from contextlib import closing
+from http.client import HTTPConnection
 from typing import Any
 
 import httpx
@@ -76,7 +78,7 @@ def test_a_page_is_served_on_an_ipv6_address(tiny_model: Any, unused_port: int, 
         assert httpx.get(f"{settings.url}/health").json()["status"] == "ok"
 
 
-def test_the_page_of_an_earlier_model_takes_no_memory(
+def test_the_page_of_an_earlier_model_takes_no_memory_though_somebody_sends_to_it(
     tiny_model: Any, unused_port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pages: list[weakref.ref[Any]] = []
@@ -88,7 +90,20 @@ def test_the_page_of_an_earlier_model_takes_no_memory(
         pages.append(weakref.ref(demo))
         return demo
 
+    def wait_for_next(switch: ModelSwitch) -> tuple[Any, Settings]:
+        visitor.putrequest("POST", "/gradio_api/upload")
+        for name, value in {
+            "Content-Type": "multipart/form-data; boundary=part",
+            "Content-Length": "100",
+            "Expect": "100-continue",
+        }.items():
+            visitor.putheader(name, value)
+        visitor.endheaders()
+        assert visitor.sock.recv(100).startswith(b"HTTP/1.1 100 ")  # what it sends is waited for
+        return switch.model, switch.settings
+
+    visitor = HTTPConnection("127.0.0.1", unused_port, timeout=60)
     monkeypatch.setitem(serve.__globals__, "build", build_two)
-    monkeypatch.setattr(ModelSwitch, "wait_for_next", lambda self: (self.model, self.settings))
-    with pytest.raises(ValueError, match="gone"):
+    monkeypatch.setattr(ModelSwitch, "wait_for_next", wait_for_next)
+    with closing(visitor), pytest.raises(ValueError, match="gone"):
         serve(tiny_model, Settings(device="cpu", port=unused_port, max_new_tokens=2))

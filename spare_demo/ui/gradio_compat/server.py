@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import threading
 from collections.abc import MutableMapping
@@ -22,6 +23,8 @@ def stop_server(demo: gr.Blocks, seconds: float) -> None:
     """
     server = getattr(demo, "server", None)  # of a page that could not be launched there is none
     if server is not None:
+        # Until the next server starts: it would log a traceback for each page that is cut off.
+        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
         cut = threading.Timer(seconds, setattr, (server, "force_exit", True))
         cut.daemon = True
         cut.start()
