@@ -19,6 +19,7 @@ from spare_demo.models import LlavaModel
 from spare_demo.settings import Settings
 from spare_demo.ui import build, launch_options
 from spare_demo.ui.examples import Example, load_examples
+from spare_demo.ui.gradio_compat.server import stop_server
 from spare_demo.ui.guide import Guide
 from spare_demo.ui.visit import Visit
 
@@ -92,7 +93,7 @@ def serving(model: Any, settings: Settings, **options: Any) -> Iterator[Page]:
     try:
         yield Page(f"http://127.0.0.1:{settings.port}", demo, model, settings)
     finally:
-        demo.close(verbose=False)
+        stop_server(demo, 1.0)
 
 
 def run_apart(work: Coroutine[Any, Any, T]) -> T:
