@@ -8,12 +8,31 @@
   let restarted = false, opening = null;
   SPARE.on('data', () => { opening ??= SPARE.link.make(); });
 
+  // Gradio closes its own connections when the page is left, takes them for lost, and would load this
+  // page anew over the one that the visitor goes to: for as long as that may take, it hears that no
+  // server answers. All else is asked as ever, since a download or a 204 leaves the page where it is.
+  const ask = window.fetch;
+  let leaving = false, waiting;
+  window.fetch = async (address, ...more) => {
+    const ofServer = String(address).endsWith('/app_id');
+    if (ofServer && leaving) throw new TypeError('This page is left.');
+    const answer = await ask(address, ...more);
+    // Known before Gradio, which asks as well, loads the page anew.
+    if (ofServer && answer.ok) restarted = (await answer.clone().json()).app_id !== window.gradio_config.app_id;
+    return answer;
+  };
+  window.addEventListener('beforeunload', () => {
+    leaving = true;
+    clearTimeout(waiting);
+    waiting = setTimeout(() => { leaving = false; }, 30_000);
+  });
+  window.addEventListener('pageshow', () => { leaving = false; });  // Back, to a page that was kept
+
   // Whether another server than this page's answers here now: not while none does.
   SPARE.isOtherServer = async () => {
     try {
-      const answer = await fetch(new URL('gradio_api/app_id', document.baseURI), {cache: 'no-store'});
-      restarted = answer.ok && (await answer.json()).app_id !== window.gradio_config.app_id;
-      return restarted;
+      const {ok} = await fetch(new URL('gradio_api/app_id', document.baseURI), {cache: 'no-store'});
+      return ok && restarted;
     } catch {
       return false;
     }
@@ -25,20 +44,6 @@
   }
   document.addEventListener('click', checkServer, true);
   document.addEventListener('keydown', ({key}) => { if (key === 'Enter') checkServer(); }, true);
-
-  // Gradio closes its own connections when the page is left, takes them for lost, and would load this
-  // page anew over the one that the visitor goes to: for as long as that may take, it hears that no
-  // server answers. All else is asked as ever, since a download or a 204 leaves the page where it is.
-  const ask = window.fetch;
-  let waiting;
-  const askAgain = () => { window.fetch = ask; };
-  window.addEventListener('beforeunload', () => {
-    window.fetch = (address, ...more) => String(address).endsWith('/app_id')
-      ? Promise.reject(new TypeError('This page is left.')) : ask(address, ...more);
-    clearTimeout(waiting);
-    waiting = setTimeout(askAgain, 30_000);
-  });
-  window.addEventListener('pageshow', askAgain);  // Back, to a page that the browser kept
 
   window.addEventListener('pagehide', () => {
     const toasts = [...document.querySelectorAll('.toast-body')];
