@@ -244,8 +244,8 @@ def _experiment(arguments: argparse.Namespace) -> Experiment:
             f"{unused[0]!r} has settings but is not measured. Add it to --methods, or leave its "
             "settings out."
         )
-    # What is set goes into the label, so that every table and file says so; a seed that is not the
-    # run's too.
+    # What is set goes into the label, so that every table and file says so. A seed is compared with
+    # the run's, not with the method's usual one.
     unset = choose(list(changes), arguments.seed) if changes else {}
     labels = {name: write_method(name, values, unset) for name, values in changes.items()}
     names = [labels.get(name, name) for name in names]

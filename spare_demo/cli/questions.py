@@ -19,12 +19,12 @@ USUAL_QUESTIONS = 600
 EPILOG = """\
 A file of JSON lines has one question per line: {"image": "cat.jpg", "question": "What is it?",
 "answer": "a cat", "category": "recognition"}. "image" is a path inside --images, and one picture is
-one however its path is written. "answer" is a text or a number, not true or false, which may be
-"yes" or "true"; it may be a list of texts of which each is right; with "choices", a list of texts,
-it is one of them or its letter, and the model is asked for the letter. A free answer is right if it
-equals a right one, whatever the case of its letters, blanks, quotes or a full stop at its end: ask
-for short answers, for example with --instruction "Answer the question using a single word or
-phrase."
+one however its path is written. "answer" is a text or a number, or a list of them
+of which each is right; for true or false write the text, such as "yes". With "choices", a list of
+texts, it is one of them or its letter, and the model is asked for the letter. A free answer is
+right if it equals a right one, whatever the case of its letters, blanks, quotes or a full stop at
+its end: ask for short answers, for example with --instruction "Answer the question using a single
+word or phrase."
 
 A dataset has one question per row, with the same fields; --picture-field and so on name fields that
 are called otherwise. hf:FOLDER:SPLIT reads a folder that the package datasets can load.

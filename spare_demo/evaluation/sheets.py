@@ -216,13 +216,13 @@ def own_sheet(picture: str, file: Path, question: SheetQuestion) -> Sheet:
 
 def _text(entry: Mapping[str, Any], field: str) -> str:
     value = entry.get(field)
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)  # pandas writes the whole numbers of a column with gaps as 3.0
-    if isinstance(value, int | float) and not isinstance(value, bool) and value == value:  # no NaN
-        value = str(value)
     if isinstance(value, bool):
         words = '"yes" or "true"' if value else '"no" or "false"'
         raise ValueError(f'"{field}" must be a text, such as {words} in quotes')
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)  # pandas writes the whole numbers of a column with gaps as 3.0
+    if isinstance(value, int | float) and value == value:  # no NaN
+        value = str(value)
     if not isinstance(value, str) or not value.strip():
         raise ValueError(f'"{field}" must be a text that is not empty')
     try:

@@ -30,8 +30,8 @@ more of it has been, the more. Of equal falls the lower index is picked. Where o
 left, all falls are equal."""
 
 TRUST = 1e-4
-"""Of a pick that has less than this left, of what it had when the products were last made, rounding
-would be a part of what it takes from the others: they are made anew from the features first."""
+"""Where a pick has less than this share left of what it had when the products were last made,
+rounding would show in what it takes from the others. The products are then made anew first."""
 
 
 @dataclass(frozen=True)
