@@ -10,7 +10,7 @@ from spare_demo.cli.options import check_file, tell
 from spare_demo.comparison.request import choose
 from spare_demo.evaluation.experiment import Experiment
 from spare_demo.evaluation.gallery import RULES, make_gallery, scene_sheets, write_gallery
-from spare_demo.evaluation.results import Row
+from spare_demo.evaluation.records import Row
 from spare_demo.evaluation.run import run
 from spare_demo.models import load_model
 

@@ -16,7 +16,8 @@ from typing import Any
 
 from spare_demo.comparison.request import UNPRUNED
 from spare_demo.evaluation.budgets import words
-from spare_demo.evaluation.results import BLANK, Row, load
+from spare_demo.evaluation.records import BLANK, Row
+from spare_demo.evaluation.results import load
 from spare_demo.evaluation.statistics import Column, Estimate, holm
 from spare_demo.evaluation.summary import Summary, summarise
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from spare_demo.comparison.request import UNPRUNED
-from spare_demo.evaluation.results import BLANK
+from spare_demo.evaluation.records import BLANK
 from spare_demo.evaluation.statistics import FEW, Estimate
 from spare_demo.evaluation.summary import RIGHT, Summary
 from spare_demo.evaluation.variants import split_label, words_of

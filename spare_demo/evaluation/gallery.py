@@ -18,7 +18,7 @@ from pydantic import TypeAdapter
 
 from spare_demo.comparison.request import UNPRUNED
 from spare_demo.evaluation.cells import title_of
-from spare_demo.evaluation.results import Row
+from spare_demo.evaluation.records import Row
 from spare_demo.evaluation.sheets import Sheet, drawn_sheet
 from spare_demo.render.base import counted
 from spare_demo.scenes import sets

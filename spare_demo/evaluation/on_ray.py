@@ -26,7 +26,7 @@ from ray.data import ActorPoolStrategy, DataContext
 from ray.exceptions import RayError, RayTaskError
 
 from spare_demo.evaluation.experiment import Experiment, Fitted
-from spare_demo.evaluation.results import Key
+from spare_demo.evaluation.records import Key
 from spare_demo.evaluation.run import PictureResults
 from spare_demo.evaluation.sheets import Sheet
 from spare_demo.evaluation.workers import Load, Worker, load_and_fit, pack, share_of_each, unpack

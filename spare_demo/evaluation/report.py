@@ -13,8 +13,8 @@ from spare_demo.evaluation import claims, figures, tables
 from spare_demo.evaluation.budgets import Budget, middle, words
 from spare_demo.evaluation.built_in import BuiltIn
 from spare_demo.evaluation.cells import TOO_FEW, is_apart, percent, plain, share, title_of
+from spare_demo.evaluation.records import BLANK
 from spare_demo.evaluation.relevance_places import WORDS
-from spare_demo.evaluation.results import BLANK
 from spare_demo.evaluation.statistics import FEW, Estimate
 from spare_demo.evaluation.summary import Summary, as_json
 from spare_demo.render.chart import plotly_figure, svg

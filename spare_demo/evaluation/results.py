@@ -7,17 +7,22 @@ the picture in flight. Results of other settings are never mixed with these.
 from __future__ import annotations
 
 import contextlib
-import csv
-import io
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import astuple, dataclass, fields
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from spare_demo.evaluation.budgets import Budget, read_cell
+from spare_demo.evaluation.records import (
+    Key,
+    Place,
+    Row,
+    Skipped,
+    append_records,
+    csv_text,
+    read_records,
+)
 from spare_demo.pruners import PRUNERS
 
 SETTINGS, ANSWERS, PLACES = "settings.json", "results.csv", "relevance.csv"
@@ -28,85 +33,6 @@ FORMAT = 1
 _ABSENT = {"format": 1, "positions": "compact"}
 _ABSENT_OF_METHODS = {"size_bias": "none", "statistics": "joint", "text": "question"}
 """What the files of earlier versions mean, which lack some settings."""
-
-BLANK = "blank"
-"""The method of rows that were answered with all visual tokens of a blank picture."""
-
-Key = tuple[str, str]  # set and picture
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One question, answered with what one method keeps at one budget.
-
-    Attributes:
-        set, picture, number: the question's set, its picture, its number there from 0.
-        truth: the right answers, " | " between them.
-        category: for scenes the skills, "recognition + ocr".
-        method, budget: a label, "unpruned" or "blank"; visual tokens kept, or the share of the
-            picture's own that was asked for.
-        kl: KL divergence of the first token's distribution from the unpruned one's, in nats.
-        error: relative reconstruction error of the features; NaN for a blank picture.
-    """
-
-    set: str
-    picture: str
-    number: int
-    question: str
-    truth: str
-    prediction: str
-    right: bool
-    category: str
-    method: str
-    budget: Budget
-    kl: float
-    error: float
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where the raw cosine of a question falls on its scene: mean cosines and areas under curves.
-
-    asked, others, background: mean over the tokens on things asked about, on other things, on none;
-        NaN where there is no such token.
-    asked_over_background: the chance that a token on a thing asked about has a higher cosine than
-        one on the background (0.5: no difference); `asked_over_others` likewise.
-    """
-
-    set: str
-    picture: str
-    number: int
-    layer: int
-    asked: float
-    others: float
-    background: float
-    asked_over_background: float
-    asked_over_others: float
-
-
-@dataclass(frozen=True, slots=True)
-class Skipped:
-    """A question that the model has no room for, and why in a sentence."""
-
-    set: str
-    picture: str
-    number: int
-    reason: str
-
-
-T = TypeVar("T", Row, Place, Skipped)
-
-# Python's own limit of 131,072 characters is below the longest answers of documents.
-csv.field_size_limit(2**31 - 1)
-
-# How a cell becomes a field of this type; annotations are strings here.
-_READ: dict[str, Callable[[str], Any]] = {
-    "str": str,
-    "int": int,
-    "float": float,
-    "bool": lambda text: bool(int(text)),
-    "Budget": read_cell,
-}
 
 
 class Results(contextlib.AbstractContextManager["Results"]):
@@ -155,7 +81,7 @@ class Results(contextlib.AbstractContextManager["Results"]):
         """All of one picture, on disk when this returns."""
         # The answers last: with them the picture counts as done.
         for (file, kind, records), new in zip(self._files, (places, skipped, rows), strict=True):
-            _append(file, kind, new)
+            append_records(file, kind, new)
             records += new
 
     def sort(self) -> None:
@@ -182,7 +108,7 @@ class Results(contextlib.AbstractContextManager["Results"]):
         ]
 
     def _read(self, questions: Mapping[Key, int], each: int) -> None:
-        found = {kind: _load(file, kind) for file, kind, _ in self._files}
+        found = {kind: read_records(file, kind) for file, kind, _ in self._files}
         counts = Counter((row.set, row.picture) for row in found[Row][0])
         skipped = Counter((record.set, record.picture) for record in found[Skipped][0])
         whole = {
@@ -241,7 +167,7 @@ def load(folder: Path) -> tuple[dict[str, Any], list[Row], list[Place]]:
             f"{folder} has format {settings['format']}; this version reads format {FORMAT}. Use "
             "the version that wrote it, or measure again into another folder."
         )
-    return settings, _load(folder / ANSWERS, Row)[0], _load(folder / PLACES, Place)[0]
+    return settings, read_records(folder / ANSWERS, Row)[0], read_records(folder / PLACES, Place)[0]
 
 
 def _read_settings(file: Path) -> dict[str, Any]:
@@ -253,73 +179,6 @@ def _read_settings(file: Path) -> dict[str, Any]:
     if not isinstance(settings, dict):
         raise ValueError(f"{SETTINGS} in {file.parent} is damaged. Choose another folder.")
     return settings
-
-
-def csv_text(
-    records: Iterable[T],
-    kind: type[Row] | type[Place] | type[Skipped] = Row,
-    head: bool = True,
-) -> str:
-    """The records as CSV; head: with the line that names the columns, as a whole file has it."""
-    text = io.StringIO(newline="")
-    # The line end of RFC 4180; with another, answers that hold a \\r would not be quoted.
-    writer = csv.writer(text, lineterminator="\r\n")
-    if head:
-        writer.writerow(field.name for field in fields(kind))
-    for record in records:
-        writer.writerow(_cell(value) for value in astuple(record))
-    return text.getvalue()
-
-
-def _cell(value: object) -> object:
-    if isinstance(value, bool):
-        return int(value)
-    return f"{value:.6g}" if isinstance(value, float) else value
-
-
-def _load(file: Path, kind: type[T]) -> tuple[list[T], bool]:
-    """The records of a file, and whether it ends in something that is none.
-
-    Raises ValueError for a line that is none and has others after it, which no cut leaves behind.
-    """
-    if not file.exists():
-        return [], False
-    names = [field.name for field in fields(kind)]
-    known: dict[str, str] = {}  # each text once: most are the same in many lines
-    read = _READ | {"str": lambda text: known.setdefault(text, text)}
-    types = [read[str(field.type)] for field in fields(kind)]
-    data = file.read_bytes()
-    whole = data[: data.rfind(b"\n") + 1]  # a last cell, which is never quoted, may be cut short
-    torn = len(whole) < len(data)
-    records: list[T] = []
-    # No translation of line ends: an answer may hold any of them. A mark at the start is Excel's.
-    text = io.TextIOWrapper(io.BytesIO(whole), "utf-8-sig", "replace", newline="")
-    bad = 0
-    for cells in (reader := csv.reader(text)):
-        if bad:
-            raise ValueError(
-                f"Line {bad} of {file} is not as evaluate writes it, so another program has "
-                "changed the file. Put back the one that was measured, or choose another folder. "
-                "To change a copy, keep commas between cells, and nan where there is no number."
-            )
-        if reader.line_num == 1 and cells == names:
-            continue
-        try:
-            values = [make(cell) for make, cell in zip(types, cells, strict=True)]
-        except ValueError:
-            bad = reader.line_num
-            continue
-        records.append(kind(*values))
-    return records, torn or bad > 0
-
-
-def _append(file: Path, kind: type[Any], records: Sequence[Any]) -> None:
-    if not records:
-        return
-    with open(file, "a", encoding="utf-8", newline="") as stream:
-        stream.write(csv_text(records, kind, head=not stream.tell()))
-        stream.flush()
-        os.fsync(stream.fileno())
 
 
 def _replace(file: Path, text: str) -> None:

@@ -20,7 +20,7 @@ from spare_demo.evaluation.budgets import Budget
 from spare_demo.evaluation.experiment import Experiment
 from spare_demo.evaluation.grading import is_right
 from spare_demo.evaluation.picks import Pick, PicturePicks, draw_anew
-from spare_demo.evaluation.results import BLANK, Key, Place, Row, Skipped
+from spare_demo.evaluation.records import BLANK, Key, Place, Row, Skipped
 from spare_demo.evaluation.sheets import LETTER_INSTRUCTION, Sheet, SheetQuestion
 from spare_demo.images.load import PictureError
 from spare_demo.models import Model, Picture, View

@@ -9,7 +9,7 @@ import numpy as np
 
 from spare_demo.comparison.request import UNPRUNED
 from spare_demo.evaluation.budgets import Budget, order
-from spare_demo.evaluation.results import BLANK, Place, Row
+from spare_demo.evaluation.records import BLANK, Place, Row
 from spare_demo.evaluation.statistics import Column, Columns, Draws, Estimate, Pair, holm
 
 RESAMPLES = 2000

@@ -22,8 +22,8 @@ from spare_demo.evaluation.cells import (
     star,
     title_of,
 )
+from spare_demo.evaluation.records import BLANK
 from spare_demo.evaluation.relevance_places import WORDS
-from spare_demo.evaluation.results import BLANK
 from spare_demo.evaluation.statistics import FEW, LEVEL, Column, Estimate, Pair
 from spare_demo.evaluation.summary import (
     MEASURES,

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from spare_demo.evaluation.experiment import Experiment, Fitted, describe, fit
-from spare_demo.evaluation.results import Place, Row, Skipped
+from spare_demo.evaluation.records import Place, Row, Skipped
 from spare_demo.evaluation.run import PictureResults, run
 from spare_demo.evaluation.sheets import Sheet
 from spare_demo.images.load import PictureError

@@ -20,7 +20,7 @@ from spare_demo.evaluation.budgets import Budget, middle, words
 from spare_demo.evaluation.cells import Table, title_of
 from spare_demo.evaluation.experiment import Experiment
 from spare_demo.evaluation.picks import picture_seed
-from spare_demo.evaluation.results import Row, csv_text
+from spare_demo.evaluation.records import Row, csv_text
 from spare_demo.evaluation.run import run
 from spare_demo.evaluation.sheets import draw_sheets
 from spare_demo.evaluation.summary import Summary, summarise

@@ -18,7 +18,8 @@ from scipy.stats import binomtest
 from spare_demo.cli.main import main
 from spare_demo.evaluation.board import Board, make_board, read_folders
 from spare_demo.evaluation.board_page import board_html, board_tables
-from spare_demo.evaluation.results import Results, Row
+from spare_demo.evaluation.records import Row
+from spare_demo.evaluation.results import Results
 from spare_demo.evaluation.statistics import holm, sign_flip_test
 from spare_demo.evaluation.summary import summarise
 from spare_demo.pruners import PRUNERS

@@ -12,8 +12,8 @@ import pytest
 
 from spare_demo.evaluation.built_in import BuiltIn, describe_built_in
 from spare_demo.evaluation.claims import CLAIMS, reasons, verdicts
+from spare_demo.evaluation.records import Place, Row
 from spare_demo.evaluation.report import findings, write_report
-from spare_demo.evaluation.results import Place, Row
 from spare_demo.evaluation.summary import Summary, summarise
 from spare_demo.models.loading.catalogue import ASSETS
 

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from spare_demo.cli.main import main
-from spare_demo.evaluation.results import FORMAT, SKIPPED, Skipped
+from spare_demo.evaluation.records import Skipped
+from spare_demo.evaluation.results import FORMAT, SKIPPED
 
 PAGE = (Path(__file__).parents[2] / "docs" / "EVALUATION_FOLDER.md").read_text(encoding="utf-8")
 

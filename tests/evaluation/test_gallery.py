@@ -21,7 +21,7 @@ from spare_demo.evaluation.gallery import (
     write_gallery,
 )
 from spare_demo.evaluation.grading import grade
-from spare_demo.evaluation.results import Row
+from spare_demo.evaluation.records import Row
 from spare_demo.models import Answer, LlavaModel
 from spare_demo.models.loading.catalogue import ASSETS
 from spare_demo.scenes import draw, sets

@@ -11,16 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from spare_demo.evaluation.results import (
-    FORMAT,
-    Place,
-    Results,
-    Row,
-    Skipped,
-    csv_text,
-    has_results,
-    load,
-)
+from spare_demo.evaluation.records import Place, Row, Skipped, csv_text
+from spare_demo.evaluation.results import FORMAT, Results, has_results, load
 from spare_demo.pruners import PRUNERS
 
 SETTINGS = {"budgets": (16, 32), "model": {"name": "m"}}

@@ -15,8 +15,8 @@ import pytest
 from scipy.stats import binomtest
 
 from spare_demo.evaluation import cells, figures, report, tables
+from spare_demo.evaluation.records import Place, Row
 from spare_demo.evaluation.report import write_files
-from spare_demo.evaluation.results import Place, Row
 from spare_demo.evaluation.statistics import Draws, Estimate, holm, sign_flip_test, wilson
 from spare_demo.evaluation.summary import as_json, skills_of, summarise
 from spare_demo.pruners import PRUNERS

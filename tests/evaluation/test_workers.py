@@ -14,7 +14,8 @@ from PIL import Image
 
 from spare_demo.comparison.request import choose
 from spare_demo.evaluation.experiment import Experiment, describe, fit
-from spare_demo.evaluation.results import Results, csv_text, load
+from spare_demo.evaluation.records import csv_text
+from spare_demo.evaluation.results import Results, load
 from spare_demo.evaluation.run import run
 from spare_demo.evaluation.sheets import Sheet, SheetQuestion, draw_sheets
 from spare_demo.evaluation.workers import Worker, load_and_fit, pack, share_of_each, unpack

@@ -11,7 +11,8 @@ import pytest
 
 from spare_demo.evaluation.board import make_board, read_folders
 from spare_demo.evaluation.board_page import board_html
-from spare_demo.evaluation.results import Results, Row
+from spare_demo.evaluation.records import Row
+from spare_demo.evaluation.results import Results
 
 expect = browsing.expect
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from spare_demo.evaluation.experiment import Experiment
-from spare_demo.evaluation.results import Row
+from spare_demo.evaluation.records import Row
 from spare_demo.evaluation.sheets import draw_sheets
 from spare_demo.evaluation.summary import summarise
 from spare_demo.images.load import file_digest
