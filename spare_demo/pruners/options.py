@@ -52,7 +52,7 @@ def read_options(texts: Sequence[str], methods: Mapping[str, Any]) -> Changes:
     changes: Changes = {}
     for text in texts:
         path, equals, value = text.partition("=")
-        name, dot, field = path.strip().rpartition(".")
+        name, dot, field = path.replace(" ", "").rpartition(".")
         if not (equals and dot):
             raise ValueError(
                 f"The setting {brief(text)} cannot be read. Write METHOD.SETTING=VALUE, such as "
@@ -94,7 +94,8 @@ def read_method(text: str, methods: Mapping[str, Any]) -> Any:
 
 def seeds_of(text: str) -> list[str]:
     """The "seed=…" among the settings of what `read_method` reads."""
-    return [part for part in text.partition(":")[2].split(",") if part.startswith("seed=")]
+    parts = text.partition(":")[2].replace(" ", "").split(",")
+    return [part for part in parts if part.startswith("seed=")]
 
 
 def no_method(name: object, methods: Mapping[str, Any]) -> str:

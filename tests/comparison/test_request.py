@@ -22,8 +22,8 @@ N = 16
 def test_the_seed_reaches_methods_by_name_and_no_ready_made_one() -> None:
     assert choose(("random",), seed=2**32 - 1) == {"random": Random(seed=2**32 - 1)}
     assert choose({"mine": Random(seed=3)}, seed=7) == {"mine": Random(seed=3)}
-    named = ("random", "random:seed=0", "random:seed=3")
-    assert [method.seed for method in choose(named, seed=7).values()] == [7, 0, 3]
+    named = ("random", "random:seed=0", "random:seed=3", "random: seed =3")
+    assert [method.seed for method in choose(named, seed=7).values()] == [7, 0, 3, 3]
     assert choose(("spare",), seed=7) == {"spare": PRUNERS["spare"]}
 
 
