@@ -16,14 +16,22 @@ from typing import Any
 from tqdm import tqdm
 
 from spare_demo.cli import gallery, options
-from spare_demo.cli.questions import EPILOG, USUAL_SET, add_question_source, read_questions
+from spare_demo.cli.questions import EPILOG, USUAL_SET, add_question_source, read_questions, refuse
 from spare_demo.comparison.request import choose
 from spare_demo.evaluation import tables
 from spare_demo.evaluation.budgets import read_budgets
 from spare_demo.evaluation.built_in import describe_built_in
 from spare_demo.evaluation.experiment import Experiment, Fitted, fit
-from spare_demo.evaluation.report import write_files, write_report
-from spare_demo.evaluation.results import ANSWERS, SKIPPED, Results, has_results, load
+from spare_demo.evaluation.report import SUMMARIES, write_files, write_report
+from spare_demo.evaluation.results import (
+    ANSWERS,
+    PLACES,
+    SETTINGS,
+    SKIPPED,
+    Results,
+    has_results,
+    load,
+)
 from spare_demo.evaluation.run import PictureResults, run
 from spare_demo.evaluation.sheets import Sheet, digest
 from spare_demo.evaluation.summary import RESAMPLES, Summary, summarise
@@ -128,7 +136,8 @@ def evaluate(arguments: argparse.Namespace, settings: Settings) -> None:
     if arguments.report:
         arguments.figures = arguments.figures or arguments.report.parent / "figures"
         figure = arguments.figures / "a figure"
-        options.check_file(arguments.report, arguments.out / ANSWERS, figure)
+        others = (ANSWERS, SETTINGS, PLACES, SKIPPED, *SUMMARIES)
+        options.check_file(arguments.report, *(arguments.out / name for name in others), figure)
         options.check_file(figure)
     options.check_file(arguments.out / ANSWERS)
     with ExitStack() as stack:
@@ -195,7 +204,7 @@ def _engine(
         load_model, arguments.model, arguments.device, bits=arguments.bits, system=arguments.system
     )
     leave_out = ALL in arguments.methods
-    skip = options.tell if arguments.skip_bad else None
+    skip = options.tell if arguments.skip_bad else refuse
     if arguments.workers == 1 and not arguments.address:
         model = load_it(report=options.tell)
         return fit(model, experiment, leave_out), functools.partial(run, model, skip=skip)
@@ -291,13 +300,13 @@ def _write(
         print(f"\n== {name} ==")
         for table in tables.all_tables(summary):
             print(f"\n{table.text()}")
-    names = write_files(arguments.out, record, summaries)
+    write_files(arguments.out, record, summaries)
     if arguments.report:
         built_in = None
         if record["model"]["name"] == "built-in":
             built_in = describe_built_in(ASSETS / "built-in")
         command = shlex.join(["python", "-m", "spare_demo", *sys.argv[1:]])
         write_report(arguments.report, arguments.figures, built_in, record, summaries, command)
-    print(f"\nWritten to {arguments.out}: {', '.join([ANSWERS, *names])}")
+    print(f"\nWritten to {arguments.out}: {', '.join([ANSWERS, *SUMMARIES])}")
     if arguments.report:
         print(f"The report is {arguments.report}.")

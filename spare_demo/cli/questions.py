@@ -57,6 +57,11 @@ def add_question_source(parser: argparse.ArgumentParser) -> None:
     add("--skip-bad", action="store_true")
 
 
+def refuse(sentence: str) -> None:
+    """Raise ValueError for what `--skip-bad` would leave out."""
+    raise ValueError(f"{sentence} Mend it, or leave bad ones out with --skip-bad.")
+
+
 def read_questions(arguments: argparse.Namespace) -> list[Sheet]:
     """The pictures with their questions, drawn or read.
 
@@ -80,7 +85,7 @@ def read_questions(arguments: argparse.Namespace) -> list[Sheet]:
 
     def skip(sentence: str) -> None:
         if not arguments.skip_bad:
-            raise ValueError(f"{sentence} Mend it, or leave bad ones out with --skip-bad.")
+            refuse(sentence)
         bad.append(sentence)
         tell(sentence)
 

@@ -20,25 +20,23 @@ from spare_demo.evaluation.summary import Summary, as_json
 from spare_demo.render.chart import plotly_figure, svg
 from spare_demo.scenes.sets import SET_WORDS
 
+SUMMARIES = ("summary.md", "summary.json", "figures.html")
+"""The files of a folder that are made of its results alone."""
+
 
 def write_files(
     folder: Path, settings: Mapping[str, Any], summaries: Mapping[str, Summary]
-) -> list[str]:
-    """Write summary.md, summary.json and figures.html; returns their names.
+) -> None:
+    """Write `SUMMARIES` into a folder.
 
     settings: all that the results depend on, as JSON takes it. summaries: by set.
 
     Raises OSError if the folder cannot be written.
     """
     data = {"settings": settings, "sets": as_json(summaries)}
-    texts = {
-        "summary.md": _tables(summaries),
-        "summary.json": json.dumps(data, indent=2) + "\n",
-        "figures.html": _page(summaries),
-    }
-    for name, text in texts.items():
+    texts = (_tables(summaries), json.dumps(data, indent=2) + "\n", _page(summaries))
+    for name, text in zip(SUMMARIES, texts, strict=True):
         (folder / name).write_text(text, encoding="utf-8")
-    return list(texts)
 
 
 def _tables(summaries: Mapping[str, Summary]) -> str:

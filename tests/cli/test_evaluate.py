@@ -180,6 +180,23 @@ def test_own_data_with_bad_lines(
     assert places == []
 
 
+@pytest.mark.parametrize("picture, question", [("a.png", "Which? " * 5000), ("b.png", "Which?")])
+def test_what_ends_a_run_says_how_to_leave_it_out(
+    picture: str,
+    question: str,
+    measure,
+    data: tuple[str, ...],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    line = {"image": picture, "question": question, "answer": "x"}
+    (tmp_path / "own.jsonl").write_text(json.dumps(line))
+    assert measure(*data) == 1
+    err = capsys.readouterr().err
+    assert f"The picture {picture} (line 1 of own.jsonl)" in err
+    assert err.endswith("Mend it, or leave bad ones out with --skip-bad.\n")
+
+
 def test_what_is_left_out_counts_as_done_and_is_not_measured_again(
     measure, data: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch
 ) -> None:
@@ -273,6 +290,7 @@ def test_nothing_pruned_is_a_run_as_well(measure, tmp_path: Path) -> None:
         (("--report", "o.md", "--out", "o.md"), "o.md/results.csv cannot both be written"),
         (("--report", "o", "--out", "o/run"), "o and o/run/results.csv cannot both be written"),
         (("--report", "r.md", "--figures", "r.md"), "r.md and r.md/a figure cannot both"),
+        (("--report", "o/summary.md", "--out", "o"), "o/summary.md cannot both be written"),
         (("--report", "."), "is a folder"),
         (("--report", "x.md", "--figures", __file__), "has to be a folder, and a file lies there"),
         (("--set", "divprune.metric=oval"), "Choose one of: cosine, euclidean"),
