@@ -22,8 +22,8 @@ from measuring import Figure, finish, in_turns, read_arguments, where
 from transformers import DynamicCache, LlamaConfig, LlamaForCausalLM
 
 from spare_demo.analysis.cost import bytes_text
+from spare_demo.models.generate.cache import CACHE, cache_bytes
 from spare_demo.models.generate.captured_prefill import CapturedPrefill
-from spare_demo.models.generate.decoding import cache_bytes
 from spare_demo.models.generate.prefill_floor import measure_rates, prefill_bytes, prefill_floor
 from spare_demo.models.loading.memory import free_bytes
 
@@ -79,7 +79,7 @@ def measure(
 
     def eager(embeds: torch.Tensor) -> DynamicCache:
         cache = DynamicCache(config=hf.config)
-        hf(inputs_embeds=embeds, past_key_values=cache, use_cache=True, logits_to_keep=1)
+        hf(inputs_embeds=embeds, use_cache=True, logits_to_keep=1, **{CACHE: cache})
         return cache
 
     with torch.inference_mode():

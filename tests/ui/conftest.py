@@ -17,6 +17,7 @@ from programs import Program, Start
 from visits import QUESTION, answered, controls, merged, page_request
 
 from spare_demo.models import LlavaModel, load_model
+from spare_demo.models.generate.cache import CACHE
 from spare_demo.settings import Settings
 from spare_demo.ui import errors, examples
 from spare_demo.ui.guide import Guide
@@ -47,7 +48,7 @@ def passes(tiny_model: LlavaModel) -> Iterator[Passes]:
     counted = Passes()
 
     def prefilled(module: object, args: object, given: dict) -> None:
-        if given["past_key_values"].get_seq_length() == 0:
+        if given[CACHE].get_seq_length() == 0:
             counted.append("answer")
 
     inside = tiny_model.hf.model

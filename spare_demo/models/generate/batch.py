@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 from transformers import DynamicCache
 
+from spare_demo.models.generate.cache import CACHE
 from spare_demo.models.generate.decoding import Text, end_ids
 from spare_demo.models.generate.passes import Passes
 from spare_demo.models.generate.repetition import penalised
@@ -293,8 +294,8 @@ class PaddedCache:
             inputs_embeds=inputs,
             attention_mask=mask,
             position_ids=places,
-            past_key_values=self.cache,
             use_cache=True,
+            **{CACHE: self.cache},
             **({"logits_to_keep": 1} if logits else {}),
         )
         return out.logits[:, -1].float() if logits else out.last_hidden_state[:, -1]

@@ -22,6 +22,7 @@ from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer
 
 from spare_demo.cuda_graphs import capture_graph, is_out_of_memory
+from spare_demo.models.generate.cache import CACHE
 
 BUCKET = 64
 """Prompt lengths are rounded up to a multiple of this."""
@@ -208,9 +209,9 @@ class _Pass:
         cache.layers = [_PromptLayer() for _ in cache.layers]
         out = self._hf(
             inputs_embeds=self._embeds,
-            past_key_values=cache,
             use_cache=True,
             logits_to_keep=self._last,
+            **{CACHE: cache},
         )
         self._logits = out.logits[0, 0].float()
         self._layers = [(layer.keys, layer.values) for layer in cache.layers]

@@ -15,6 +15,7 @@ from torch import Tensor
 from transformers import DynamicCache
 
 from spare_demo.models.base import Answer
+from spare_demo.models.generate.cache import CACHE, cache_bytes
 from spare_demo.models.generate.captured_prefill import CapturedPrefill
 from spare_demo.models.generate.layerwise import LayerwiseRun
 from spare_demo.models.generate.passes import Passes
@@ -157,9 +158,9 @@ class AnswerRun:
             return
         out = self._hf(
             inputs_embeds=embeds,
-            past_key_values=self.cache,
             use_cache=True,
             logits_to_keep=1,
+            **{CACHE: self.cache},
             **self._position_inputs(start, start + embeds.shape[1]),
             **self._mask_inputs(start, start + embeds.shape[1]),
         )
@@ -222,12 +223,6 @@ class AnswerRun:
             log_probabilities=tuple(self._log_probabilities),
             layer_sets=() if self._layerwise is None else self._layerwise.sets,
         )
-
-
-def cache_bytes(cache: DynamicCache) -> int:
-    """Bytes of the keys and values a cache holds, all layers."""
-    layers: list[Any] = cache.layers
-    return sum(t.nbytes for layer in layers for t in (layer.keys, layer.values))
 
 
 def end_ids(hf: Any) -> set[int]:

@@ -21,6 +21,7 @@ from transformers.masking_utils import create_causal_mask
 from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 
 from spare_demo.models.base import ModelError
+from spare_demo.models.generate.cache import CACHE
 from spare_demo.pruners.plan import Choice, LayerPlan, LayerSet
 
 
@@ -115,12 +116,7 @@ class LayerwiseRun:
     def _prepare(self, hidden: Tensor, positions: Tensor) -> tuple[tuple[Tensor, Tensor], Any]:
         """Rotary factors of the rows, and the mask that this attention path wants."""
         # Without positions: gaps in them would be taken for several texts in one row.
-        mask = create_causal_mask(
-            config=self._decoder.config,
-            inputs_embeds=hidden,
-            attention_mask=None,
-            past_key_values=None,
-        )
+        mask = create_causal_mask(self._decoder.config, hidden, None, None)
         return self._rotary(hidden, positions), mask
 
     def _rotary(self, hidden: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
@@ -136,8 +132,8 @@ class LayerwiseRun:
             hidden,
             attention_mask=mask,
             position_embeddings=rotary,
-            past_key_values=self.cache,
             use_cache=True,
+            **{CACHE: self.cache},
         )
         return out.to(hidden.device)  # back from another GPU, so that all rows stay on one
 

@@ -26,7 +26,8 @@ from transformers.cache_utils import DynamicLayer
 
 from spare_demo.models.base import Answer
 from spare_demo.models.generate.batch import room
-from spare_demo.models.generate.decoding import AnswerRun, cache_bytes
+from spare_demo.models.generate.cache import CACHE, cache_bytes
+from spare_demo.models.generate.decoding import AnswerRun
 from spare_demo.models.generate.passes import OutOfMemory, Passes
 
 Label = TypeVar("Label", bound=Hashable)
@@ -204,8 +205,8 @@ class JoinedCache:
             inputs_embeds=self._hf.get_input_embeddings()(ids),
             attention_mask=self.mask[None, None],
             position_ids=self.places[None],
-            past_key_values=self.cache,
             use_cache=True,
+            **{CACHE: self.cache},
         )
         self.places = self.places + 1
         logits: Tensor = out.logits[0].float()

@@ -15,8 +15,8 @@ from transformers import DynamicCache
 from spare_demo.models import LlavaModel, Model, ModelError, View, load_model, resident
 from spare_demo.models.families.qwen import QwenModel
 from spare_demo.models.generate import captured_prefill
+from spare_demo.models.generate.cache import CACHE, cache_bytes
 from spare_demo.models.generate.captured_prefill import BUCKET, CapturedPrefill, difference
-from spare_demo.models.generate.decoding import cache_bytes
 from spare_demo.tokens import Selection
 
 LENGTHS = (1, 2, BUCKET - 1, BUCKET, BUCKET + 1, 100, 1)
@@ -30,7 +30,7 @@ def embeds_of(model: LlavaModel, length: int) -> torch.Tensor:
 
 def plain(model: LlavaModel, embeds: torch.Tensor) -> tuple[torch.Tensor, DynamicCache]:
     cache = DynamicCache(config=model.hf.config)
-    out = model.hf(inputs_embeds=embeds, past_key_values=cache, use_cache=True, logits_to_keep=1)
+    out = model.hf(inputs_embeds=embeds, use_cache=True, logits_to_keep=1, **{CACHE: cache})
     return out.logits[0, -1].float(), cache
 
 
@@ -38,7 +38,7 @@ def greedy(model: LlavaModel, first: int, cache: DynamicCache, steps: int) -> li
     ids = [first]
     for _ in range(steps):
         step = torch.tensor([ids[-1:]], device=model.device)
-        out = model.hf(input_ids=step, past_key_values=cache, use_cache=True)
+        out = model.hf(input_ids=step, use_cache=True, **{CACHE: cache})
         ids.append(int(out.logits[0, -1].argmax()))
     return ids
 
