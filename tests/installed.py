@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-FILES = ("pyproject.toml", "requirements.txt", "LICENSE", "README.md")
+FILES = ("pyproject.toml", "LICENSE", "README.md")
 FOLDERS = ("assets", "spare_demo")
 
 

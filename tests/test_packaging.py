@@ -8,6 +8,7 @@ import re
 import shlex
 import subprocess
 import tomllib
+from collections.abc import Iterable
 from pathlib import Path
 
 import open_clip
@@ -35,10 +36,23 @@ TEST = (
 )
 
 
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+def by_name(lines: Iterable[str]) -> dict[str, Requirement]:
+    return {item.name: item for item in map(Requirement, lines)}
+
+
 def requirements(name: str) -> dict[str, Requirement]:
     lines = (ROOT / name).read_text(encoding="utf-8").splitlines()
-    found = [Requirement(line) for line in lines if line and not line.startswith(("#", "-r"))]
-    return {item.name: item for item in found}
+    return by_name(line for line in lines if line and not line.startswith(("#", "-r")))
+
+
+def bounds(requirement: Requirement) -> tuple[Version, Version]:
+    """The lowest version, and the first that is too high."""
+    signs = {part.operator: Version(part.version) for part in requirement.specifier}
+    assert signs.keys() == {">=", "<"}, requirement
+    return signs[">="], signs["<"]
 
 
 def front_matter() -> dict[str, object]:
@@ -72,14 +86,22 @@ def test_every_requirement_is_bounded_on_both_sides(name: str) -> None:
 
 
 def test_every_extra_is_bounded_and_a_guide_says_how_to_install_it() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     guides = [ROOT / "docs" / name for name in ("GUIDE.md", "CONTRIBUTING.md", "REPRODUCE.md")]
     words = "".join(guide.read_text(encoding="utf-8") for guide in guides)
-    for name, lines in project["optional-dependencies"].items():
+    for name, lines in PROJECT["optional-dependencies"].items():
         for requirement in map(Requirement, lines):
             signs = {part.operator for part in requirement.specifier}
             assert signs & {">=", "=="} and signs & {"<", "<=", "=="}, requirement
         assert f"pip install '.[{name}]'" in words
+
+
+def test_the_package_takes_all_versions_that_the_page_is_served_with() -> None:
+    served, taken = requirements("requirements.txt"), by_name(PROJECT["dependencies"])
+    assert served.keys() == taken.keys()
+    for name, requirement in served.items():
+        low, high = bounds(requirement)
+        lowest, highest = bounds(taken[name])
+        assert lowest == low and high <= highest, requirement
 
 
 def test_the_test_requirements_hold_the_others() -> None:
@@ -185,13 +207,12 @@ def test_every_path_of_a_page_is_there(page: str) -> None:
 
 
 def test_the_harness_finds_its_adapter_by_the_entry_point() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    (place,) = project["entry-points"]["lmms_eval.models"].values()
+    (place,) = PROJECT["entry-points"]["lmms_eval.models"].values()
     module, name = place.split(":")
     tree = ast.parse((ROOT / f"{module.replace('.', '/')}.py").read_text())
     assigned = {t.id for node in tree.body if isinstance(node, ast.Assign) for t in node.targets}  # type: ignore[attr-defined]
     assert name in assigned
-    requirement, held_back = map(Requirement, project["optional-dependencies"]["lmms-eval"])
+    requirement, held_back = map(Requirement, PROJECT["optional-dependencies"]["lmms-eval"])
     assert requirement.name == "lmms-eval" and "0.7.3" in requirement.specifier
     assert requirement.name not in requirements("requirements.txt")
     assert held_back.name == "filelock" and "4.3" not in held_back.specifier
