@@ -9,7 +9,7 @@ import gradio as gr
 
 from spare_demo.ui import panels, tuning
 from spare_demo.ui.examples import knows_only_scenes
-from spare_demo.ui.gradio_compat.files import cached_picture, cached_thumbnail, keep_in_cache
+from spare_demo.ui.gradio_compat.files import cached_picture, cached_thumbnail
 from spare_demo.ui.gradio_compat.parts import NumberAsSent, SliderAsSent, photo_input
 from spare_demo.ui.handlers import Handlers
 from spare_demo.ui.open_visits import VisitKey
@@ -154,7 +154,7 @@ def _lay_out_asked(
         elem_id="examples",
     )
     for example in offered:  # a page that shows one may ask about it at any time
-        keep_in_cache(parts.image, cached_picture(example.path))
+        cached_picture(example.path)
     # The panels of A and B read it; it stands below them.
     parts.guidance_text = gr.Radio(
         _GUIDANCE,

@@ -24,7 +24,7 @@ from spare_demo.ui.examples import FOLDER, knows_only_scenes
 from spare_demo.ui.gallery import OPENED, gallery_panel
 from spare_demo.ui.gate import layers
 from spare_demo.ui.gate.refusals import refuse_unread
-from spare_demo.ui.gradio_compat.files import UploadProgress, cached_picture
+from spare_demo.ui.gradio_compat.files import UploadProgress, cached_picture, files_in_cache
 from spare_demo.ui.gradio_compat.processing import Page
 from spare_demo.ui.gradio_compat.queue import estimate_nothing_of, look_less_often
 from spare_demo.ui.gradio_compat.server import keep_sender_addresses
@@ -53,7 +53,7 @@ def build(
     serving: threading.Event | None = None,
     model_switch: ModelSwitch | None = None,
     gpu: Here | None = None,
-) -> gr.Blocks:
+) -> Page:
     """The page for a loaded model. It opens on a finished comparison, made here and now.
 
     Of a model that takes long it opens on the pictures, and where the GPU is borrowed on the bare
@@ -78,9 +78,7 @@ def build(
         idle_seconds=math.inf if settings.private else IDLE_SECONDS,
         session=current_session,
     )
-    with Page(
-        title=TITLE, analytics_enabled=False, fill_width=True, delete_cache=(3600, 7200)
-    ) as demo:
+    with Page(title=TITLE, analytics_enabled=False, fill_width=True) as demo:
         # First: programs call by number, and go on when the model was changed.
         offer(Api(model, settings), ANSWERING, gpu)
         gr.HTML(panels.header_html(model))
@@ -109,6 +107,7 @@ def build(
     if opening_visit is not None:
         demo.preview = draw_preview(opening_visit)
     demo.model_name = model.name
+    demo.kept_files = files_in_cache()
     demo.jobs = (visits.put_away_idle, UploadProgress().forget)
     # Where answers take long, finishing the other examples would hold up the first visitors.
     quick = not slow and opening_visit is not None and opening_visit.answer_seconds < QUICK

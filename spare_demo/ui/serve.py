@@ -19,6 +19,7 @@ from spare_demo.settings import Settings
 from spare_demo.threads import on_own_thread
 from spare_demo.ui.borrowed_gpu import Here
 from spare_demo.ui.errors import quieten_server
+from spare_demo.ui.gradio_compat.files import remove_old_files
 from spare_demo.ui.gradio_compat.operations import adapt_mcp_server
 from spare_demo.ui.gradio_compat.server import free_closed_pages, stop_server
 from spare_demo.ui.model_switch import ModelSwitch
@@ -73,6 +74,7 @@ def _serve_model(
         close_page(demo)
         raise
     stop_server(demo, CLOSING_SECONDS / 4)
+    remove_old_files(demo, demo.kept_files, 0, 0)  # the next page would keep what it finds
     return following
 
 

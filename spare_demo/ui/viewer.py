@@ -17,7 +17,7 @@ import gradio as gr
 
 from spare_demo.render.sentences import TEMPLATES
 from spare_demo.results.drawings import OF_MANY, PANELS, USUAL
-from spare_demo.ui.gradio_compat.files import keep_in_cache, write_to_cache
+from spare_demo.ui.gradio_compat.files import write_to_cache
 from spare_demo.ui.terms import TERMS
 from spare_demo.ui.wire import MadeFile, to_bytes, to_numbered_json
 
@@ -101,25 +101,23 @@ def viewer(comparison: dict[str, Any] | None) -> gr.HTML:
     one the viewer is empty until somebody asks.
     """
     part = script_part("viewer", "stage")
-    if comparison is None:
-        return part
-    part.value = write_comparison(part, comparison)
-    keep_in_cache(part, part.value)
+    if comparison is not None:
+        part.value = write_comparison(comparison)
     return part
 
 
-def write_comparison(stage: gr.HTML, comparison: dict[str, Any]) -> str:
+def write_comparison(comparison: dict[str, Any]) -> str:
     """The path of a new file of what `payload` gives, for the viewer of the page.
 
     Asked again the same is written again: it may not have arrived. Raises OSError.
     """
-    return write_to_cache(stage, to_bytes(comparison), f"comparison-{next(_numbers)}.bin")
+    return write_to_cache(to_bytes(comparison), f"comparison-{next(_numbers)}.bin")
 
 
-def write_file(stage: gr.HTML, file: MadeFile) -> str:
+def write_file(file: MadeFile) -> str:
     """The reply that lets the browser fetch a file; raises OSError where it cannot be written.
 
     In a reply it would stay in memory for as long as somebody takes to read it.
     """
-    path = write_to_cache(stage, file.content, file.name)
+    path = write_to_cache(file.content, file.name)
     return to_numbered_json("file", name=file.name, type=file.media_type, path=path)

@@ -47,23 +47,22 @@ _FINDING: dict[str, Any] = {"concurrency_id": "find", "concurrency_limit": 1}
 def with_page(
     handler: Handler,
     find: Callable[[Any], Any],
-    stage: gr.HTML,
     place: str = "message",
     asked: str = "",
 ) -> Handler:
     """The handler with the visits in the place of their keys, and what it writes in files.
 
-    find: a method of `OpenVisits`. stage: the part on which the comparison is written. place and
-    asked: see `with_refusals`, which has what goes wrong here, too.
+    find: a method of `OpenVisits`. place and asked: see `with_refusals`, which has what goes wrong
+    here, too.
     """
 
     def run(*inputs: Any, **controls: Any) -> Iterator[PageChanges]:
         found = {name: find(value) for name, value in controls.items()}
         for values in handler(*map(find, inputs), **found):
             if "stage" in values:
-                values = values | {"stage": write_comparison(stage, values["stage"])}
+                values = values | {"stage": write_comparison(values["stage"])}
             if "file" in values:
-                values = {"reply": write_file(stage, values["file"])}
+                values = {"reply": write_file(values["file"])}
             yield values
 
     return with_refusals(run, place, asked)
@@ -142,7 +141,7 @@ def wire(
             # Ask can do without the visit before it.
             alone = handler in (handlers.ask, handlers.ask_linked)
             visit_of = visits.find if alone else visits.get
-            whole = with_page(timed, visit_of, parts.stage, place)
+            whole = with_page(timed, visit_of, place)
             steps = whole(**dict(zip(names, values, strict=True)))
             if handler in lasting:
                 steps = until_awaited(steps)
@@ -155,7 +154,7 @@ def wire(
         handler: Handler, also: PageChanges | None = None, place: str = "message", asked: str = ""
     ) -> Callable:
         """All that the handler changes, in one go; place and asked: see `with_refusals`."""
-        event = with_page(gpu.stream(handler), visits.get, parts.stage, place, asked)
+        event = with_page(gpu.stream(handler), visits.get, place, asked)
 
         def run(*inputs: Any) -> dict:
             changes = [*event(*inputs), also or {}]

@@ -136,5 +136,6 @@ def test_examples_are_sent_small_and_stay_whole(
     assert 4 * sum(file.stat().st_size for file in files) < sum(
         Path(example.path).stat().st_size for example in listed
     )
-    kept = {file for part in demo.blocks.values() for file in getattr(part, "keep_in_cache", ())}
-    assert {*map(str, files), *(cached_picture(example.path) for example in listed)} <= kept
+    assert {*map(str, files), *(cached_picture(example.path) for example in listed)} <= {
+        *demo.kept_files
+    }

@@ -32,7 +32,6 @@ from spare_demo.ui.events import in_steps
 from spare_demo.ui.examples import new_scene
 from spare_demo.ui.handlers import Handlers, with_refusals
 from spare_demo.ui.open_visits import OpenVisits, VisitKey
-from spare_demo.ui.viewer import viewer
 from spare_demo.ui.visit import Visit
 from spare_demo.ui.wiring import with_page
 
@@ -639,13 +638,11 @@ def test_a_visit_that_was_put_away_says_so_and_ask_brings_it_back(
 ) -> None:
     visits = OpenVisits(1)
     lost, kept = visits.put(finished), visits.put(finished)
-    with gr.Blocks():
-        stage = viewer(None)
-    answer_now = with_page(handlers.answer_now, visits.get, stage)
+    answer_now = with_page(handlers.answer_now, visits.get)
     (step,) = answer_now(budget=7, visit=lost)
     assert set(step) == {"message"} and "Press Ask to see it again." in step["message"]
     assert merged(answer_now(budget=7, visit=kept))["visit"].result.budget == 7
-    asked = with_page(handlers.ask, visits.find, stage)
+    asked = with_page(handlers.ask, visits.find)
     again = merged(asked(**controls(photo_file, QUESTION, visit=lost)))["visit"]
     assert again.result.answers.keys() == finished.result.answers.keys()
 

@@ -22,6 +22,7 @@ from PIL import Image
 from spare_demo.ui.errors import quieten_server
 from spare_demo.ui.gate.doors import MOST_PARTS
 from spare_demo.ui.gradio_compat import operations
+from spare_demo.ui.gradio_compat.files import files_in_cache
 from spare_demo.ui.gradio_compat.queue import events_in_queue
 
 
@@ -203,7 +204,7 @@ def test_pictures_sent_as_data_are_deleted_like_uploads(page: Page) -> None:
     (result,) = call(page, ("select", {"image": image}))[1]
     assert result.isError
     kept = [path for path in Path(get_upload_folder()).rglob("*.gif") if path.read_bytes() == data]
-    assert kept and {str(path) for path in kept} <= page.demo.upload_file_set
+    assert kept and {str(path) for path in kept} <= files_in_cache() - {*page.demo.kept_files}
 
 
 def test_a_call_of_very_many_parts_is_refused_unread(page: Page) -> None:

@@ -20,9 +20,9 @@ from spare_demo.models import LlavaModel
 from spare_demo.settings import Settings
 from spare_demo.ui import build
 from spare_demo.ui.errors import NO_FILES, SORRY, Counter, RepeatFilter, fault_sentence, sentence
+from spare_demo.ui.gradio_compat.files import files_in_cache
 from spare_demo.ui.handlers import Handlers, with_refusals
 from spare_demo.ui.open_visits import OpenVisits, VisitKey
-from spare_demo.ui.viewer import viewer
 from spare_demo.ui.visit import Visit
 from spare_demo.ui.wiring import with_page
 
@@ -131,10 +131,7 @@ def test_what_a_visitor_sent_is_logged_short_on_one_line(caplog: pytest.LogCaptu
 def test_a_full_disk_ends_one_question(
     handlers: Handlers, photo_file: str, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    with gr.Blocks():
-        *_, first = (v for v in handlers.ask(**controls(photo_file, QUESTION)) if "stage" in v)
-        stage = viewer(first["stage"])
-    ask = with_page(handlers.ask, OpenVisits(1).find, stage)
+    ask = with_page(handlers.ask, OpenVisits(1).find)
 
     def fail(*_: object) -> None:
         raise OSError(number, "No room")
@@ -153,9 +150,7 @@ def test_a_file_to_hand_over_lies_on_the_disk_or_is_refused_in_words(
     finished: Visit, handlers: Handlers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In the reply it would stay in memory for as long as somebody takes to read that."""
-    with gr.Blocks():
-        stage = viewer(None)
-    cite = with_page(handlers.replies.cite, OpenVisits(1).find, stage, place="file")
+    cite = with_page(handlers.replies.cite, OpenVisits(1).find, place="file")
 
     def cited() -> dict[str, Any]:
         (step,) = cite({"panels": ["kept"]}, finished)
@@ -164,8 +159,8 @@ def test_a_file_to_hand_over_lies_on_the_disk_or_is_refused_in_words(
 
     sent = cited()
     assert (sent["kind"], sent["name"]) == ("file", "spare-comparison.zip")
-    assert zipfile.is_zipfile(sent["path"]) and sent["path"] in stage.temp_files
-    stage.temp_files.clear()
+    assert zipfile.is_zipfile(sent["path"]) and sent["path"] in files_in_cache()
+    Path(sent["path"]).unlink()
 
     def fail(path: Path, data: bytes) -> None:
         with open(path, "wb") as file:
@@ -175,7 +170,7 @@ def test_a_file_to_hand_over_lies_on_the_disk_or_is_refused_in_words(
     monkeypatch.setattr(Path, "write_bytes", fail)
     refused = cited()
     assert (refused["kind"], refused["sentence"]) == ("refused", NO_FILES)
-    assert stage.temp_files == {sent["path"]}, "a piece that nothing would clear away"
+    assert sent["path"] in files_in_cache(), "where a sweep clears a piece away"
 
 
 def test_a_removed_folder_is_made_again(handlers: Handlers, photo_file: str) -> None:

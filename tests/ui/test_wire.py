@@ -10,7 +10,6 @@ import gradio as gr
 import numpy as np
 import pytest
 import torch
-from gradio.route_utils import delete_files_created_by_app
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
@@ -25,6 +24,7 @@ from spare_demo.models.loading.catalogue import ASSETS
 from spare_demo.pruners import PRUNERS
 from spare_demo.tokens import Selection, VisualTokens
 from spare_demo.ui import wire
+from spare_demo.ui.gradio_compat.files import files_in_cache, remove_old_files
 from spare_demo.ui.guide import Guide
 from spare_demo.ui.payload import payload
 from spare_demo.ui.viewer import viewer, write_comparison
@@ -296,10 +296,10 @@ def test_a_comparison_lies_at_an_address_and_what_the_page_opens_on_stays(
     first, other = asked("What is it?"), asked("Which one?")
     with gr.Blocks() as demo:
         part = viewer(first)
-    opening, later = part.value, write_comparison(part, other)
-    assert part.keep_in_cache == {opening} and part.temp_files == {opening, later}
+    kept = files_in_cache()
+    opening, later = part.value, write_comparison(other)
     for path, told in ((opening, first), (later, other)):
         with open(path, "rb") as file:
             assert read(file.read()) == expected(told)
-    delete_files_created_by_app(demo, age=0)  # as Gradio does by the clock
+    remove_old_files(demo, kept, 0, 0)
     assert Path(opening).exists() and not Path(later).exists()

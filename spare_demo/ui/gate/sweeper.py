@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from spare_demo.models.loading.heap import return_free_memory
 from spare_demo.ui.gate.doors import api_path
-from spare_demo.ui.gradio_compat.files import remove_broken_uploads, remove_oldest_files
+from spare_demo.ui.gradio_compat.files import remove_broken_uploads, remove_old_files
 from spare_demo.ui.gradio_compat.processing import Page
 from spare_demo.ui.gradio_compat.queue import UnreadRuns, end_runs, sessions_of_runs
 from spare_demo.ui.gradio_compat.sessions import forget_state, spare_open_pages
@@ -23,6 +23,7 @@ EVERY_SECONDS = 60.0
 LOOK_SECONDS = 0.5
 """Between two looks for visitors who have left."""
 BROKEN_UPLOAD_SECONDS = 600.0
+FILE_SECONDS = 7200.0
 MOST_FILE_BYTES = 2_000_000_000
 """Of uploads and comparisons together; a hundred of the largest uploads."""
 
@@ -56,11 +57,11 @@ async def repeated(
 
 
 async def sweep(demo: Page, unread: UnreadRuns) -> None:
-    """One sweep: runs that nobody reads, uploads that broke off or are too many, the page's own
+    """One sweep: runs that nobody reads, files that broke off, are old or too many, the page's own
     jobs, and memory that is held for nothing."""
     await unread.end()
     remove_broken_uploads(BROKEN_UPLOAD_SECONDS)
-    remove_oldest_files(demo, MOST_FILE_BYTES)
+    await asyncio.to_thread(remove_old_files, demo, demo.kept_files, FILE_SECONDS, MOST_FILE_BYTES)
     for job in demo.jobs:
         job()
     await asyncio.to_thread(return_free_memory)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import os
 import shutil
 import time
+from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,21 +17,12 @@ from gradio.utils import get_upload_folder
 from PIL import Image, ImageOps
 
 
-def write_to_cache(part: gr.HTML, data: bytes, name: str) -> str:
-    """The path of a new file in Gradio's cache, which the page may read for some hours.
-
-    part: of the page itself; files of a visitor's copy of a part are never cleared.
-    """
-    path = (Path(part.GRADIO_CACHE) / hash_bytes(data) / name).resolve()
-    part.temp_files.add(str(path))  # first: where the disk is full, a piece of it is left
+def write_to_cache(data: bytes, name: str) -> str:
+    """The path of a new file in Gradio's cache, which the page may read for some hours."""
+    path = (Path(get_upload_folder()) / hash_bytes(data) / name).resolve()
     path.parent.mkdir(exist_ok=True, parents=True)
     path.write_bytes(data)
     return str(path)
-
-
-def keep_in_cache(part: gr.HTML | gr.Image, path: str) -> None:
-    """Keep a file of the cache for as long as the page is served."""
-    part.keep_in_cache.add(path)
 
 
 def cached_picture(path: str) -> str:
@@ -86,26 +79,41 @@ class UploadProgress:
         self._before = set().union(*known)
 
 
-def remove_oldest_files(demo: gr.Blocks, most_bytes: int) -> None:
-    """Delete the oldest uploads, whole or not, and files of comparisons until the others have at
-    most so many bytes, and at most half of the room that the disk has for them. Those that a page
-    opens on stay."""
-    kept = {file for part in demo.blocks.values() for file in getattr(part, "keep_in_cache", ())}
-    known = {file for files in demo.temp_file_sets for file in files.copy()} - kept
+def files_in_cache() -> set[str]:
+    """All that lies in Gradio's cache."""
+    return {
+        os.path.join(folder, name)
+        for folder, _, names in os.walk(get_upload_folder())
+        for name in names
+    }
+
+
+def remove_old_files(demo: gr.Blocks, kept: Collection[str], seconds: float, most: int) -> None:
+    """Delete the files of the cache that are so many seconds old, and the oldest of the others
+    until they have at most so many bytes, and at most half of the room that the disk has for them.
+
+    kept: those that stay, as what a page opens on.
+
+    Gradio's own sweep, `delete_cache`, leaves the folder of each file and all that a visitor's copy
+    of a part wrote, and ends for good where a file is written while it reads its lists of them.
+    These lists are emptied here: they would grow, by one for each part that `gr.render` makes.
+    """
+    for part in demo.blocks.values():
+        part.temp_files.clear()
+    demo.upload_file_set.clear()
+    demo.temp_file_sets.clear()
     found = []
-    for file in {*known, *map(str, _unfinished_uploads())}:
-        try:
-            facts = Path(file).lstat()
-        except FileNotFoundError:  # it was two hours old
-            continue
-        found.append((facts.st_mtime, facts.st_size, file))
+    for file in files_in_cache() - {*kept}:
+        with suppress(FileNotFoundError):  # an upload that was under way
+            facts = os.lstat(file)
+            found.append((facts.st_mtime, facts.st_size, file))
     with suppress(OSError):  # nothing was uploaded yet
         free = shutil.disk_usage(get_upload_folder()).free
-        most_bytes = min(most_bytes, (free + sum(size for _, size, _ in found)) // 2)
-    total = 0
-    for _, size, file in sorted(found, reverse=True):
+        most = min(most, (free + sum(size for _, size, _ in found)) // 2)
+    total, end = 0, time.time() - seconds
+    for changed, size, file in sorted(found, reverse=True):
         total += size
-        if total > most_bytes:
+        if changed < end or total > most:
             Path(file).unlink(missing_ok=True)
-            for files in demo.temp_file_sets:
-                files.discard(file)
+            with suppress(OSError):  # others lie there
+                Path(file).parent.rmdir()

@@ -124,7 +124,7 @@ def adapt_mcp_server(demo: gr.Blocks) -> None:
                 del simplified["properties"][name][wrong]
         return simplified, positions
 
-    def convert_and_count(given: dict[str, Any], positions: list) -> dict[str, Any]:
+    def convert_data(given: dict[str, Any], positions: list) -> dict[str, Any]:
         for name, value in given.items():
             if isinstance(value, str):
                 check_characters(name, value)
@@ -139,7 +139,6 @@ def adapt_mcp_server(demo: gr.Blocks) -> None:
             raise ValueError(_NO_DATA if no_data else fault_sentence(error)) from None
         for name, value in converted.items():
             if isinstance(value, dict) and str(given[name]).startswith("data:"):
-                demo.upload_file_set.add(value["path"])
                 # Of a whole description Gradio's client would make an upload of its own, which
                 # all visitors would send from one address: this machine's.
                 converted[name] = {"path": value["path"]}
@@ -157,7 +156,7 @@ def adapt_mcp_server(demo: gr.Blocks) -> None:
     server.mcp_server._get_cached_tool_definition = no_schema  # type: ignore[method-assign, assignment]
     server._prepare_tool_call_args = prepare_or_refuse  # type: ignore[method-assign, assignment]
     server.simplify_filedata_schema = simplify_without_address  # type: ignore[method-assign]
-    server.convert_strings_to_filedata = convert_and_count  # type: ignore[method-assign, assignment]
+    server.convert_strings_to_filedata = convert_data  # type: ignore[method-assign, assignment]
     server.postprocess_output_data = as_json  # type: ignore[method-assign]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import errno
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -31,6 +31,8 @@ class Page(gr.Blocks):
     """The name of the model that answers here, for `/health`."""
     preview: Any = None
     """The `Preview` of `document_head.py`, where there is one."""
+    kept_files: Collection[str] = ()
+    """Of Gradio's cache, those that the page was made with."""
     jobs: Sequence[Callable[[], object]] = ()
     """Quick ones, each called every minute while the page is served."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import shutil
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,7 +19,8 @@ from visits import QUESTION, page_request
 from spare_demo.models.loading import heap
 from spare_demo.ui.gate import sweeper
 from spare_demo.ui.gate.sweeper import sweep
-from spare_demo.ui.gradio_compat.files import remove_oldest_files
+from spare_demo.ui.gradio_compat.files import remove_old_files
+from spare_demo.ui.gradio_compat.processing import Page
 from spare_demo.ui.gradio_compat.queue import UnreadRuns
 from spare_demo.ui.open_visits import OpenVisits
 from spare_demo.ui.page import MOST_SESSIONS
@@ -120,20 +122,47 @@ def files_of_each_age(folder: Path, name: str, count: int) -> list[Path]:
 
 
 def test_the_oldest_files_go_where_there_are_too_many(tmp_path, monkeypatch) -> None:
-    monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path / "none yet"))
-    with gr.Blocks() as demo:
-        stage = gr.HTML()
+    monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path))
     files = files_of_each_age(tmp_path, "{}.bin", 6)
     shown, gone, old, *new = files[5], files[4], files[3], *files[:3]
-    demo.upload_file_set.update(map(str, [old, gone, *new[:2]]))
-    stage.temp_files.update(map(str, [shown, new[2]]))
-    stage.keep_in_cache.add(str(shown))
-    gone.unlink()  # by Gradio's own sweep
-    remove_oldest_files(demo, 399)
+    gone.unlink()
+    kept = [str(shown)]
+    remove_old_files(gr.Blocks(), kept, time.time(), 399)
     assert [file.exists() for file in (shown, old, *new)] == [True, False, True, True, True]
-    assert str(old) not in demo.upload_file_set
-    remove_oldest_files(demo, 0)
+    remove_old_files(gr.Blocks(), kept, time.time(), 0)
     assert [file for file in files if file.exists()] == [shown]
+
+
+def test_old_files_go_with_their_folders_whoever_wrote_them(tmp_path, monkeypatch) -> None:
+    """Gradio knows nothing of what a visitor's copy of a part wrote, as of a drawn scene."""
+    monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path))
+    with Page() as demo:
+        gr.HTML()
+    now = time.time()
+    shown, old, beside, new, alone = (
+        tmp_path / name for name in ("1/shown", "2/old", "3/old", "3/new", "alone")
+    )
+    for file, age in ((shown, 9_000), (old, 9_000), (beside, 9_000), (new, 0), (alone, 9_000)):
+        file.parent.mkdir(exist_ok=True)
+        file.write_bytes(b"x")
+        os.utime(file, (now - age, now - age))
+    monkeypatch.setattr(demo, "kept_files", {str(shown)})
+    run_apart(sweep(demo, UnreadRuns(demo)))
+    assert {file for file in tmp_path.rglob("*") if file.is_file()} == {shown, new}
+    assert {folder.name for folder in tmp_path.iterdir()} == {"1", "3"}
+
+
+def test_no_list_of_files_grows_with_visitors(tmp_path, monkeypatch) -> None:
+    """Gradio has one for each part, also of those that `gr.render` makes for each visitor."""
+    monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path))
+    with Page() as demo:
+        stage = gr.HTML()
+    for names in (stage.temp_files, demo.upload_file_set):
+        names.add(str(tmp_path / "a"))
+    with demo:
+        gr.HTML()  # as in a panel
+    run_apart(sweep(demo, UnreadRuns(demo)))
+    assert not (stage.temp_files or demo.upload_file_set or demo.temp_file_sets)
 
 
 @pytest.mark.parametrize(("most", "free"), [(299, 10**9), (10**9, 90)])
@@ -144,7 +173,7 @@ def test_uploads_that_broke_off_count_and_leave_half_of_the_room_of_a_small_disk
     monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path))
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=free))
     files = files_of_each_age(tmp_path, "tmp{}", 4)
-    remove_oldest_files(gr.Blocks(), most)
+    remove_old_files(gr.Blocks(), (), time.time(), most)
     assert [file.exists() for file in files] == [True, True, False, False]
 
 
