@@ -34,6 +34,9 @@ NO_ROOM = {
 QUIET_SECONDS = 60.0
 """For so long nothing more is logged of an error that is logged already; it is counted."""
 
+MOST_COUNTED = 1_000
+"""Different lines of the log that are counted; some libraries write what was sent into theirs."""
+
 MOST_LOGGED = 300
 """Characters of an error's message."""
 MOST_CAUSES = 5
@@ -99,6 +102,8 @@ class Counter:
             last, count = self._seen.get(what, (now - self._seconds, 0))
             due = now - last >= self._seconds
             self._seen[what] = (now, 0) if due else (last, count + 1)
+            if len(self._seen) > MOST_COUNTED:
+                del self._seen[next(iter(self._seen))]
             return count + 1 if due else 0
 
 

@@ -19,7 +19,15 @@ from visits import QUESTION, controls
 from spare_demo.models import LlavaModel
 from spare_demo.settings import Settings
 from spare_demo.ui import build
-from spare_demo.ui.errors import NO_FILES, SORRY, Counter, RepeatFilter, fault_sentence, sentence
+from spare_demo.ui.errors import (
+    MOST_COUNTED,
+    NO_FILES,
+    SORRY,
+    Counter,
+    RepeatFilter,
+    fault_sentence,
+    sentence,
+)
 from spare_demo.ui.gradio_compat.files import files_in_cache
 from spare_demo.ui.handlers import Handlers, with_refusals
 from spare_demo.ui.open_visits import OpenVisits, VisitKey
@@ -84,6 +92,9 @@ def test_a_refusal_is_logged_once_and_then_counted(caplog: pytest.LogCaptureFixt
     assert [counter.times("a"), counter.times("a")] == [1, 1]
     counter = Counter(1e9)
     assert [counter.times("a"), counter.times("b"), counter.times("a")] == [1, 1, 0]
+    for number in range(MOST_COUNTED):
+        counter.times(number)
+    assert [counter.times("b"), counter.times(MOST_COUNTED - 1)] == [1, 0]  # not all are known
 
 
 def test_what_the_server_logs_again_and_again_is_counted(caplog: pytest.LogCaptureFixture) -> None:
