@@ -77,6 +77,7 @@ def settings_panel(
     def name_of(value: str) -> str:
         return value.partition(":")[0]
 
+    in_line: dict[str, Any] = {"concurrency_limit": 1, "concurrency_id": "panels"}
     name_shown, change_count = gr.State(name_of(dropdown.value)), gr.State(0)
     dropdown.change(name_of, dropdown, name_shown, **QUIET)
 
@@ -85,9 +86,8 @@ def settings_panel(
         @gr.render(
             inputs=[dropdown],
             triggers=[demo.load, name_shown.change],
-            concurrency_limit=1,
-            concurrency_id="panels",
             show_progress="hidden",
+            **in_line,
         )
         def controls(value: str) -> None:
             name = name_of(value)
@@ -120,7 +120,9 @@ def settings_panel(
                 events = [part.input] if isinstance(part, gr.Dropdown) else [part.submit, part.blur]
                 for event in events:
                     outputs = [dropdown, change_count, message]
-                    event(apply, [dropdown, change_count, guidance_text, *parts], outputs, **QUIET)
+                    inputs = [dropdown, change_count, guidance_text, *parts]
+                    # Gradio would keep a line of its own for every panel that it ever made.
+                    event(apply, inputs, outputs, **in_line, **QUIET)
 
     return change_count
 

@@ -181,6 +181,8 @@ def test_an_idle_queue_is_looked_at_less_often_than_gradio_does() -> None:
     assert all(getattr(demo._queue, name) < LOOK_EVERY for name in names)  # of Gradio's own
     look_less_often(demo)
     assert all(getattr(demo._queue, name) == LOOK_EVERY for name in names)
+    demo._queue.events_recorded = 1
+    assert demo._queue.compute_analytics_summary([{"time": 0.0}]) == {"functions": {}}
 
 
 def test_who_waits_behind_a_run_of_any_length_sees_no_seconds() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import shutil
 import time
@@ -79,6 +80,8 @@ def test_nothing_is_kept_of_runs_that_have_ended(public, photo_file) -> None:
     queue.pending_messages_per_session["left"] = AsyncQueue()
     queue.pending_event_ids_session["waits"] = {"an event"}
     queue.event_ids_to_events["an event"] = SimpleNamespace(session_hash="waits")
+    to_reset = public.demo.app.iterators_to_reset
+    to_reset |= {"an event", "an event that was cancelled"}
     unread = UnreadRuns(public.demo)
     try:
         run_apart(sweep(public.demo, unread))
@@ -87,11 +90,34 @@ def test_nothing_is_kept_of_runs_that_have_ended(public, photo_file) -> None:
         assert "left" not in queue.pending_event_ids_session
         assert "left" not in queue.pending_messages_per_session
         assert queue.pending_event_ids_session["waits"] == {"an event"}
+        assert to_reset == {"an event"}
     finally:
         del queue.event_ids_to_events["an event"]
     for _ in range(2):
         run_apart(sweep(public.demo, unread))
     assert "waits" not in queue.pending_event_ids_session
+
+
+def test_settings_of_a_visitor_leave_nothing_in_the_queue(public) -> None:
+    """Gradio keeps a line and a mean time for each function, and every panel has its own."""
+    queue = public.demo._queue
+    panel = next(n for n, event in public.demo.fns.items() if event.renderable)
+
+    def run(session: str, event: int, data: list) -> dict:
+        body = {"fn_index": event, "session_hash": session, "data": data}
+        public.post("queue/join", body).raise_for_status()
+        stream = httpx.get(public.api("queue/data"), params={"session_hash": session}, timeout=60)
+        sent = (json.loads(line[5:]) for line in stream.text.splitlines() if line)
+        return next(each["output"] for each in sent if each["msg"] == "process_completed")
+
+    sizes = []
+    for visitor in range(3):
+        made = run(f"settings-{visitor}", panel, ["spare"])["render_config"]
+        values = {part["id"]: part["props"].get("value") for part in made["components"]}
+        apply = made["dependencies"][0]
+        run(f"settings-{visitor}", apply["id"], [values.get(part) for part in apply["inputs"]])
+        sizes.append((len(queue.event_queue_per_concurrency_id), len(queue.process_time_per_fn)))
+    assert sizes[0] == sizes[1] == sizes[2]
 
 
 def test_a_sweep_spares_the_messages_of_who_has_a_stream_open(public) -> None:
