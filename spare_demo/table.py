@@ -25,6 +25,13 @@ def listed(items: Sequence[object]) -> str:
     return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
 
 
+def shortened(text: str, width: int) -> str:
+    """The first words of a text, with " …" where they are not all, in `width` characters."""
+    words = textwrap.shorten(text, width, placeholder=" …")
+    # "…" alone: the first word is longer, as are texts of scripts without spaces.
+    return f"{text.strip()[: width - 2]} …" if words == "…" else words
+
+
 def text_table(head: Row, rows: Sequence[Row], width: int | None = None) -> str:
     """Columns side by side, numbers to the right.
 

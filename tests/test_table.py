@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from spare_demo.table import Wide, html_table, markdown_table, text_table
+from spare_demo.table import Wide, html_table, markdown_table, shortened, text_table
 
 HEAD, ROWS = ("", "k"), [("SPARE", "8"), ("a|b <i>", "128")]
+
+
+def test_a_text_is_cut_between_words_and_where_it_has_none_between_characters() -> None:
+    assert shortened("a red\nfox", 9) == "a red fox"
+    assert shortened("a red fox", 8) == "a red …"
+    assert shortened("画像" * 5, 8) == "画像画像画像 …"
 
 
 def test_numbers_stand_to_the_right_on_a_terminal() -> None:

@@ -5,7 +5,6 @@ Made of what the result holds, and of this picture, question and budget alone.
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Mapping, Sequence
 
 from spare_demo import measures
@@ -19,7 +18,7 @@ from spare_demo.models.loading.catalogue import BUILT_IN
 from spare_demo.pruners.options import seeds_of
 from spare_demo.scenes.asked import Asked
 from spare_demo.scenes.wordings import is_familiar
-from spare_demo.table import listed
+from spare_demo.table import listed, shortened
 from spare_demo.tokens import Selection
 
 _MOST_NAMES = 3
@@ -210,8 +209,10 @@ def _against_unpruned(answers: Mapping[str, Answer], names: Mapping[str, str]) -
 
 def _first_word(answer: Answer) -> str:
     """What the first word of an answer is called beside its probabilities."""
-    first, *more = answer.text.split() or ["ending at once"]
-    return f"“{first}” as the first word" if more else first
+    first, *more = answer.text.split() or [""]
+    if not first:
+        return "ending at once"
+    return f"“{first}” as the first word" if more else _quote(first)
 
 
 def _shares(
@@ -230,8 +231,9 @@ def _answers(labels: Sequence[str], answers: Mapping[str, Answer], names: Mappin
     """Who answers what, those that say the same together."""
     groups: dict[str, list[str]] = {}
     for label in labels:
-        groups.setdefault(_quote(answers[label].text), []).append(label)
-    parts = [f"{_does(group, names, 'answer')} {text}" for text, group in groups.items()]
+        # By all their words: what a quote leaves out can differ.
+        groups.setdefault(answers[label].text.strip().rstrip("."), []).append(label)
+    parts = [f"{_does(group, names, 'answer')} {_quote(text)}" for text, group in groups.items()]
     return ", ".join(parts[:_MOST_NAMES]) + (" …" if len(parts) > _MOST_NAMES else "")
 
 
@@ -252,7 +254,7 @@ def _list(words: Sequence[str]) -> str:
 
 def _quote(text: str) -> str:
     """An answer's words in a sentence: one word as it is, more in quotes, shortened."""
-    text = textwrap.shorten(text.strip().rstrip("."), _LONGEST_QUOTE, placeholder=" …")
+    text = shortened(text.strip().rstrip("."), _LONGEST_QUOTE)
     if not text:
         return "nothing"
     return f"“{text}”" if " " in text else text

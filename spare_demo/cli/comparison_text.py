@@ -16,6 +16,7 @@ from spare_demo.models.generate.decoder_inputs import NO_LANGUAGE_MODEL
 from spare_demo.render.canvas import Canvas
 from spare_demo.scenes.asked import asked_in
 from spare_demo.scenes.sets import read_signature
+from spare_demo.table import shortened
 
 
 def print_carriers(model: Model, view: View, result: Result) -> None:
@@ -73,7 +74,7 @@ def print_report(result: Result) -> None:
                 cost.operations_text(row.prefill_operations),
                 cost.seconds_text(row.decode_seconds),
                 cost.cache_text(row),
-                textwrap.shorten(result.answers[row.label].text, 60, placeholder=" …"),
+                shortened(result.answers[row.label].text, 60),
             )
             for row in rows
         ],

@@ -144,6 +144,16 @@ def test_long_answers_are_not_quoted_but_where_they_part_is_said() -> None:
     )
 
 
+def test_a_long_answer_without_spaces_is_cut_and_two_of_them_are_told_apart() -> None:
+    whole, a, b = "画" * 60, "像" * 60, "像" * 59 + "素"
+    made = result((whole, 0.9), (a, 0.1), (b, 0.2))
+    cut = "像" * 38 + " …"
+    assert head(made, "spoon") == (
+        f"At 4 of 16 tokens SPARE answers “{cut}”, CDPruner answers “{cut}”; all tokens answer "
+        f"“{'画' * 38} …” (probability of “{'画' * 38} …” 0.90). Right is spoon."
+    )
+
+
 def test_what_only_a_judge_could_grade_is_not_graded() -> None:
     made = result(("it may well be FOX", 0.9), ("FOX", 0.8), ("FOX", 0.7))
     assert "right" not in head(made)
