@@ -304,6 +304,30 @@ def test_who_waits_is_told_the_place_and_stop_keeps_the_words(reader, served, mo
     reader.expect_answers(576, 64, 64)
 
 
+def test_who_asks_after_stop_sees_nothing_dimmed_while_the_answer_comes(
+    reader, monkeypatch, served
+) -> None:
+    def wordless(view: object, selections: dict[str, object], *_: object) -> Iterator[dict]:
+        return (dict.fromkeys(selections, "") for words in endless(view, selections))
+
+    real = served.model.ask
+
+    def slow(*inputs: Any, **options: Any) -> Any:
+        time.sleep(1)  # the page has looked at what was typed by then
+        return real(*inputs, **options)
+
+    monkeypatch.setattr(served.model, "ask", slow)
+    monkeypatch.setattr(served.model, "stream_together", wordless)
+    for question in ("Is there a star?", "Is there a cross?"):  # the second finds cards of the first
+        reader.ask(question)
+        expect(reader.find("#answers .asked-question")).to_contain_text(question)
+        expect(reader.find("#answers .answers")).to_contain_text("answering …")
+        expect(reader.find("#answers .other-inputs")).to_be_hidden()
+        reader.page.wait_for_timeout(600)  # else the click is taken for the second one of Ask's
+        reader.find("#stop").click()
+        expect(reader.find("#ask")).to_be_visible()
+
+
 def test_stop_ends_a_run_that_the_server_has_not_answered_yet(reader, served, monkeypatch) -> None:
     real = served.model.stream_together
     monkeypatch.setattr(served.model, "stream_together", endless)

@@ -45,7 +45,11 @@ SPARE.answers = (element, trigger) => {
     SPARE.compareInputs();
     SPARE.compareBudget(SPARE.state.k);
   });
-  observer.observe(element, {childList: true, subtree: true});
+  // Of cards that stay as they are, such as those of a question that was stopped, only these change.
+  observer.observe(element, {
+    childList: true, subtree: true,
+    attributeFilter: ['data-question', 'data-picture', 'data-budget'],
+  });
   // A picture is shown some time after the event that it changed. A saved page has none.
   const inputs = document.querySelector('#asked');
   if (inputs) {
