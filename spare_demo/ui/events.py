@@ -14,9 +14,14 @@ QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
 BUSY = """() => [{__type__: 'update', visible: false}, {__type__: 'update', visible: true}]"""
 """What the button that begins a run, and the one that stops it, are while it waits or runs."""
 
+STOP = "() => { SPARE.stops = true; return []; }"
+STOPPED = "() => { SPARE.stops = false; SPARE.emit('film-over'); }"
+"""Of a press on Stop, whose own answer brings the first button back, and of that answer's end."""
+
 IDLE = """() => {
     SPARE.awaitModel?.(60);
-    return [{__type__: 'update', visible: true}, {__type__: 'update', visible: false}];
+    const idle = !SPARE.stops;  // a run begun before Stop's answer would lose its Stop to that
+    return [{__type__: 'update', visible: idle}, {__type__: 'update', visible: !idle}];
 }"""
 """What they are after a run that broke off, maybe because another model's page comes."""
 

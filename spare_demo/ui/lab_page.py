@@ -13,7 +13,7 @@ from spare_demo.evaluation.budgets import middle
 from spare_demo.pruners import PRUNERS
 from spare_demo.scenes.sets import SET_WORDS
 from spare_demo.ui.borrowed_gpu import Here
-from spare_demo.ui.events import BUSY, IDLE, QUIET, buttons, in_steps
+from spare_demo.ui.events import BUSY, IDLE, QUIET, STOP, STOPPED, buttons, in_steps
 from spare_demo.ui.gallery import TO_TOP, controls_of, thumbnails
 from spare_demo.ui.gradio_compat.parts import NumberAsSent
 from spare_demo.ui.gradio_compat.queue import handler_that_ends
@@ -137,8 +137,9 @@ def wire_lab(
     shown: dict[str, Any] = {"show_progress": "minimal", "show_progress_on": p.looked}
     run = begun.then(running, inputs, outputs, **_RUNNING, **(QUIET | shown))
     run.failure(None, None, both, js=IDLE, **QUIET)
-    ended = p.stop.click(handler_that_ends([run]), None, None, queue=False, **QUIET)
-    ended.then(stopped, [p.bench], outputs, queue=False, **QUIET)
+    ended = p.stop.click(handler_that_ends([run]), None, None, js=STOP, queue=False, **QUIET)
+    shown_so_far = ended.then(stopped, [p.bench], outputs, queue=False, **QUIET)
+    shown_so_far.then(None, None, None, js=STOPPED, **QUIET)
     compared = [p.bench, p.a, p.b, p.at]
     for choice in (p.a, p.b, p.at):
         choice.input(show_cases, compared, outputs, trigger_mode="always_last", **QUIET)

@@ -14,7 +14,7 @@ from gradio.events import Dependency
 
 from spare_demo.ui import panels
 from spare_demo.ui.borrowed_gpu import Here
-from spare_demo.ui.events import BUSY, IDLE, QUIET, buttons, in_steps
+from spare_demo.ui.events import BUSY, IDLE, QUIET, STOP, STOPPED, buttons, in_steps
 from spare_demo.ui.find import CHANGED, READ, find_disagreement, tried_html
 from spare_demo.ui.gradio_compat.parts import with_event_data
 from spare_demo.ui.gradio_compat.queue import handler_that_ends, is_awaited
@@ -300,11 +300,11 @@ def wire(
     for event in (p.image.change, p.question.change):
         event(None, None, None, js="() => { setTimeout(SPARE.compareInputs) }", **QUIET)
     # Two steps, so that no word of the run comes after what Stop shows.
-    ended = p.stop.click(handler_that_ends(running), None, None, queue=False, **QUIET)
+    ended = p.stop.click(handler_that_ends(running), None, None, js=STOP, queue=False, **QUIET)
     stop = once(handlers.stop, buttons("ask", running=False))
     menus = [p.method_a, p.method_b]
     stopped = ended.then(stop, of(redrawn), [*outputs, *menus], queue=False, **QUIET)
-    stopped.then(None, None, None, js=_FILM_OVER, **QUIET)
+    stopped.then(None, None, None, js=STOPPED, **QUIET)
     stopped.then(draw_curve, of(redrawn), drawn_curve, **moving)
     questions = json.dumps([_AGAIN.join(example.answers) for example in handlers.offered])
     demo.load(None, None, None, js=f"() => SPARE.openPage({questions})", **QUIET)

@@ -304,6 +304,30 @@ def test_who_waits_is_told_the_place_and_stop_keeps_the_words(reader, served, mo
     reader.expect_answers(576, 64, 64)
 
 
+def test_ask_comes_back_only_once_all_that_stop_shows_is_there(reader, monkeypatch, served) -> None:
+    monkeypatch.setattr(served.model, "stream_together", endless)
+    reader.ask("Is there a star?")
+    expect(reader.find("#answers .answer-text").first).to_contain_text("word3")
+    held: list[tuple] = []
+
+    def hold(route: Any) -> None:  # the first of the two parts of Stop
+        if held:
+            route.continue_()
+        else:
+            held.append((route, route.fetch()))
+
+    reader.page.route("**/run/predict*", hold)
+    reader.page.wait_for_timeout(600)  # else the click is taken for the second one of Ask's
+    reader.find("#stop").click()
+    while not held:
+        reader.page.wait_for_timeout(50)
+    reader.page.wait_for_timeout(1000)  # the run is over; another one would lose its Stop now
+    expect(reader.find("#stop")).to_be_visible()
+    ((route, response),) = held
+    route.fulfill(response=response)
+    expect(reader.find("#ask")).to_be_visible()
+
+
 def test_who_asks_after_stop_sees_nothing_dimmed_while_the_answer_comes(
     reader, monkeypatch, served
 ) -> None:
@@ -318,7 +342,10 @@ def test_who_asks_after_stop_sees_nothing_dimmed_while_the_answer_comes(
 
     monkeypatch.setattr(served.model, "ask", slow)
     monkeypatch.setattr(served.model, "stream_together", wordless)
-    for question in ("Is there a star?", "Is there a cross?"):  # the second finds cards of the first
+    for question in (
+        "Is there a star?",
+        "Is there a cross?",
+    ):  # the second finds cards of the first
         reader.ask(question)
         expect(reader.find("#answers .asked-question")).to_contain_text(question)
         expect(reader.find("#answers .answers")).to_contain_text("answering …")
