@@ -75,9 +75,8 @@ LLAVA_7B = Entry(
     needs="18 GB free on a CUDA GPU, else minutes for an answer; downloads 15 GB the first time",
     system="vicuna_v1",
 )
-NO_CLIP_TOWER = (
-    "No relevance, so only methods without text run: this model's vision tower is not CLIP's."
-)
+NO_CLIP = "No relevance by CLIP, so methods that read it need guidance_text=words: "
+NO_CLIP_TOWER = f"{NO_CLIP}this model's vision tower is not CLIP's."
 _TUNED = (
     "Relevance uses OpenAI's CLIP text side. LLaVA-NeXT trained its vision tower further, so the "
     "two sides fit each other less well than in LLaVA-1.5."

@@ -24,6 +24,7 @@ from spare_demo.models.loading.catalogue import (
     BUILT_IN,
     CATALOGUE,
     LLAVA_7B,
+    NO_CLIP,
     NO_CLIP_TOWER,
     OPENAI_CLIP,
     Entry,
@@ -222,11 +223,11 @@ def _load_other(source: Path | str, fit: Fit) -> Model:
                 "checkpoint left that vision tower as it was."
             )
         except ModelError as error:
-            notes.append(f"No relevance, so only methods without text run: {error}")
+            notes.append(f"{NO_CLIP}{error}")
     else:
         notes.append(
-            "No relevance, so only methods without text run: there is no clip/ sub-folder and the "
-            "vision tower is none whose text side is known."
+            f"{NO_CLIP}there is no clip/ sub-folder, and the vision tower is none whose text side "
+            "is known."
         )
     return read_checkpoint(
         opened,
