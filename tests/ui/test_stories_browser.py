@@ -181,6 +181,7 @@ def test_a_story_that_a_model_cannot_tell_says_so(open_window, lacking: str) -> 
     visitor = open_window(lacking)
     text = tell(visitor, "relevance")
     expect(text).to_contain_text("this model has no CLIP text side")
+    expect(text).to_contain_text("“Text guidance by” to words")
     visitor.find(".story-card .next").click()
     expect(text).to_contain_text("A SPARE, reconstruction only keeps 16 of")
 

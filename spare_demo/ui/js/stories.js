@@ -212,7 +212,8 @@ SPARE.stories = (() => {
 
   const relevance = {
     lacks: (data) => (data.relevance ? null
-      : 'There is no relevance here: there is no question, or this model has no CLIP text side.'),
+      : 'There is no relevance here: there is no question, or this model has no CLIP text side. Ask a ' +
+        'question, or set “Text guidance by” to words, then open the story again.'),
     suits: ({slots: {A}}) => /^spare/.test(A.name) && A.weight !== null,
     steps: [
       {
