@@ -431,7 +431,10 @@ def test_a_question_too_long_and_a_file_that_is_no_picture(
     assert capsys.readouterr().err == f"There is no file {photo_file}.\n"
 
 
-def test_the_tables_list_everything(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_tables_list_everything(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     assert main(["methods"]) == 0
     table = capsys.readouterr().out
     assert [line.split()[0] for line in table.splitlines() if not line.startswith(" ")] == [
@@ -442,6 +445,7 @@ def test_the_tables_list_everything(capsys: pytest.CaptureFixture[str]) -> None:
     table = capsys.readouterr().out
     for name in ("auto", *CATALOGUE):
         assert f"\n{name} " in table
+    assert max(map(len, table.partition("\n\n")[0].splitlines())) <= 80
 
 
 def test_from_draws_the_same_bytes_without_a_model(
