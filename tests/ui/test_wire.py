@@ -288,8 +288,10 @@ def test_what_goes_in_comes_out(told: dict[str, Any]) -> None:
 
 
 def test_a_comparison_lies_at_an_address_and_what_the_page_opens_on_stays(
-    guide: Guide, photo_file: str
+    guide: Guide, photo_file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path))  # others make files beside this process
+
     def asked(question: str) -> dict[str, Any]:
         return payload(guide.look(page_request(photo_file, question, "spare", "uniform")), 5)
 
