@@ -21,6 +21,6 @@ def run(arguments: argparse.Namespace, settings: Settings) -> None:
     print_table(("model", "what it is, and what it needs"), [(AUTO, AUTO_MEANS), *rows])
     print()
     print_wrapped(
-        "Or give --model a folder that holds a checkpoint, or a repository of the Hugging Face hub, "
-        f"of one of these classes: {supported_classes()}."
+        "Or give --model a folder that holds a checkpoint, or a repository of the Hugging Face "
+        f"hub, of one of these classes: {supported_classes()}."
     )
