@@ -188,10 +188,16 @@ def _lay_out_asked(
         fits = [(words, aspect) for aspect, words in model.aspects.items()]
         parts.aspect = gr.Radio(fits, value=fits[0][1], label="The model sees the picture")
         parts.guidance_text.render()
+        with_clip = model.text_tower is not None
         parts.relevance_layer = gr.Radio(
-            _TOWER_LAYERS, value=-2, label="Relevance from the vision tower's layer"
+            _TOWER_LAYERS,
+            value=-2,
+            label="Relevance from the vision tower's layer",
+            visible=with_clip,
         )
-        parts.relevance_text = gr.Radio(_TEXTS, value="stretches", label="Relevance to the")
+        parts.relevance_text = gr.Radio(
+            _TEXTS, value="stretches", label="Relevance to the", visible=with_clip
+        )
         parts.together = gr.Radio(
             _VIEWS,
             value=False,

@@ -624,6 +624,8 @@ def test_the_page_offers_what_means_something_on_its_model(
     demo = build(request.getfixturevalue(kind), small_settings)
     parts = [component["props"] for component in demo.config["components"]]
     assert [p["visible"] for p in parts if p.get("elem_id") == "views"] == [views]
+    of_clip = [p for p in parts if str(p.get("label")).startswith("Relevance ")]
+    assert [p["visible"] for p in of_clip] == [kind != "tiny_qwen"] * 2
     (positions,) = (p for p in parts if p.get("elem_id") == "positions")
     own_axes = kind == "tiny_qwen"
     assert positions["interactive"] == (not own_axes)
