@@ -163,3 +163,12 @@ def test_an_own_set_of_many_is_asked_with(page, visit: Visit) -> None:
     page.find(".again").click()
     expect(page.find("#own-answer h3")).to_have_text(f"Your set · {count}")
     expect(page.find("#own-answer")).to_contain_text("KL of the first token")
+
+
+def test_a_story_that_needs_the_features_names_a_model_that_tells_it(page) -> None:
+    page.find(".stories summary").click()
+    page.find("[data-story=diversity]").click()
+    text = page.find(".story-card .text")
+    expect(text).to_contain_text("Here they are too large for it")
+    expect(text).to_contain_text("The built-in model tells this story")
+    page.find(".story-card .close").click()

@@ -152,9 +152,9 @@ SPARE.stories = (() => {
 
   const diversity = {
     lacks: (data) => (data.directions ? null
-      : 'This picture has too many tokens for the page to have their features, which this story needs, ' +
-        'or several views that share the budget. Ask about a smaller picture, or spend the budget ' +
-        'over all views together (Settings), then open the story again.'),
+      : 'This story needs the features of all tokens in the page. Here they are too large for it, or lie in ' +
+        'several views that share the budget. The built-in model tells this story, and so may a small ' +
+        'picture on a model that makes fewer tokens of it.'),
     suits: ({slots: {A, B}}) => /^spare/.test(A.name) && /^(cdpruner|divprune|dart-div)/.test(B.name),
     steps: [
       {
