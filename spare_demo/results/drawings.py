@@ -30,7 +30,7 @@ from spare_demo.render.maps import (
 from spare_demo.render.overlay import difference, layer_overlay, selection_overlay
 
 PANELS = {
-    "comparison": "all answers side by side",
+    "comparison": "what each method kept and what was answered, side by side",
     "kept": "what each method kept",
     "difference": "what the first two kept together and apart",
     "grid": "what each of many methods kept, side by side",
