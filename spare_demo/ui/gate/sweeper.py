@@ -101,6 +101,8 @@ class Sweeper:
         finally:
             self._open[session] -= 1
             self._open += Counter()  # drops those without any
+            if api_path(scope).startswith("/heartbeat/"):  # the page was closed
+                self._ended.add(session)  # soon, for a run may end before it is found alone
 
     async def look(self, demo: gr.Blocks) -> None:
         """End the runs of the sessions that had no connection at the last look, either: between a

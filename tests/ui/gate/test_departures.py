@@ -18,11 +18,12 @@ PATIENCE = 60
 
 @dataclass(frozen=True)
 class Endless:
-    """A run of the page that never ends by itself."""
+    """A run of the page that ends by itself only once it is `over`."""
 
     url: str
     number: int
     begun: threading.Event
+    over: threading.Event
     ended: threading.Event
 
     def join(self, session: str) -> None:
@@ -38,12 +39,11 @@ def endless(public, monkeypatch) -> Iterator[Endless]:
     number, event = next(
         (n, event) for n, event in public.demo.fns.items() if event.concurrency_id == "lab"
     )
-    run = Endless(public.api(""), number, threading.Event(), threading.Event())
-    over = threading.Event()
+    run = Endless(public.api(""), number, *(threading.Event() for _ in range(3)))
 
     def go_on(*_):
         try:
-            while not over.wait(0.01):
+            while not run.over.wait(0.01):
                 run.begun.set()
                 yield {event.outputs[2]: ""}
         finally:
@@ -51,18 +51,33 @@ def endless(public, monkeypatch) -> Iterator[Endless]:
 
     monkeypatch.setattr(event, "fn", go_on)
     yield run
-    over.set()
+    run.over.set()
     assert run.ended.wait(PATIENCE)
+
+
+def expect_no_state(public, session: str) -> None:
+    end = time.monotonic() + PATIENCE
+    while session in public.demo.state_holder.session_data:
+        assert time.monotonic() < end, "the state of a visitor who left was kept"
+        time.sleep(0.05)
 
 
 def test_a_run_of_a_visitor_who_never_listened_ends_and_leaves_no_state(public, endless) -> None:
     endless.join("gone")
     assert endless.ended.wait(PATIENCE)
-    end = time.monotonic() + PATIENCE
-    while "gone" in public.demo.state_holder.session_data:
-        assert time.monotonic() < end, "the state of a visitor who left was kept"
-        time.sleep(0.05)
+    expect_no_state(public, "gone")
     assert "gone" not in public.demo._queue.pending_messages_per_session
+
+
+def test_a_run_that_ends_by_itself_soon_after_its_page_leaves_no_state(public, endless) -> None:
+    """Gradio drops the state as the page goes, and the run's last step makes it anew."""
+    with httpx.stream("GET", f"{endless.url}heartbeat/brief", timeout=PATIENCE):
+        endless.join("brief")
+    time.sleep(LOOK_SECONDS / 2)
+    endless.over.set()
+    assert endless.ended.wait(PATIENCE)
+    time.sleep(LOOK_SECONDS)
+    expect_no_state(public, "brief")
 
 
 def test_a_run_goes_on_while_its_page_is_open_and_ends_with_it(endless) -> None:
