@@ -74,7 +74,7 @@ def test_every_patch_is_that_of_the_app(reader, saved: Path, open_page: Open) ->
         for layer in ("order", "relevance", "leftover", "A", "B", "difference"):
             reader.layer(layer)
             page.layer(layer)
-            assert page.sentence() == reader.sentence()
+            expect(page.caption).to_have_text(reader.sentence(), use_inner_text=True)
             assert np.array_equal(page.picture(), reader.picture()), (budget, layer)
 
 
