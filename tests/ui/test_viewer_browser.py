@@ -13,6 +13,7 @@ from pathlib import Path
 import browsing
 import pytest
 import torch
+from PIL import Image
 from visits import page_request
 
 from spare_demo import measures
@@ -577,12 +578,14 @@ def held(key: str) -> int:
     return sum(type(x) is Visit and x.key[0] == key for x in gc.get_objects())
 
 
-def test_who_leaves_takes_their_tensors_along(newcomer, served, wide_picture: Path) -> None:
+def test_who_leaves_takes_their_tensors_along(newcomer, served, tmp_path: Path) -> None:
+    picture = tmp_path / "own.png"  # that no page asked about which another test served and closed
+    Image.new("RGB", (300, 200), "plum").save(picture)
     newcomer.open(served.url)
-    newcomer.upload(wide_picture)
+    newcomer.upload(picture)
     newcomer.ask("Where is the square?")
     newcomer.expect_answers(576, 64, 64)
-    key = file_digest(wide_picture)
+    key = file_digest(picture)
     assert held(key) > 0
     newcomer.page.close()
     for _ in range(60):
