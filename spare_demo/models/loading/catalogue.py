@@ -75,7 +75,9 @@ LLAVA_7B = Entry(
     needs="18 GB free on a CUDA GPU, else minutes for an answer; downloads 15 GB the first time",
     system="vicuna_v1",
 )
-NO_CLIP = "No relevance by CLIP, so methods that read it need guidance_text=words: "
+NO_CLIP = (
+    "No relevance by CLIP, so methods read the question by guidance_text=words or not at all: "
+)
 NO_CLIP_TOWER = f"{NO_CLIP}this model's vision tower is not CLIP's."
 _TUNED = (
     "Relevance uses OpenAI's CLIP text side. LLaVA-NeXT trained its vision tower further, so the "

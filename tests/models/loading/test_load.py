@@ -107,7 +107,7 @@ def test_no_clip_folder_and_an_unknown_tower(copy: Path, photo: Image.Image) -> 
     shutil.rmtree(copy / "clip")
     model = load_model(str(copy), device="cpu")
     assert model.text_tower is None and "No relevance" in model.notes[0]
-    assert "need guidance_text=words" in model.notes[0]  # by which they run all the same
+    assert "by guidance_text=words" in model.notes[0]  # by which they run all the same
     assert model.encode(photo, QUESTION).tokens.clip_image is None
 
 
