@@ -15,7 +15,7 @@ BUSY = """() => [{__type__: 'update', visible: false}, {__type__: 'update', visi
 """What the button that begins a run, and the one that stops it, are while it waits or runs."""
 
 STOP = "() => { SPARE.stops = true; return []; }"
-STOPPED = "() => { SPARE.stops = false; SPARE.emit('film-over'); }"
+STOPPED = "() => { SPARE.stops = false; }"
 """Of a press on Stop, whose own answer brings the first button back, and of that answer's end."""
 
 IDLE = """() => {

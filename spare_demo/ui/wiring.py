@@ -305,6 +305,7 @@ def wire(
     menus = [p.method_a, p.method_b]
     stopped = ended.then(stop, of(redrawn), [*outputs, *menus], queue=False, **QUIET)
     stopped.then(None, None, None, js=STOPPED, **QUIET)
+    stopped.then(None, None, None, js=_FILM_OVER, **QUIET)
     stopped.then(draw_curve, of(redrawn), drawn_curve, **moving)
     questions = json.dumps([_AGAIN.join(example.answers) for example in handlers.offered])
     demo.load(None, None, None, js=f"() => SPARE.openPage({questions})", **QUIET)

@@ -79,7 +79,7 @@ class Sweeper:
         self.app = app
         self._open: Counter[str] = Counter()
         self._alone: set[str] = set()
-        self._ended: set[str] = set()
+        self._left: set[str] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass everything on, and count the connections that last."""
@@ -102,7 +102,7 @@ class Sweeper:
             self._open[session] -= 1
             self._open += Counter()  # drops those without any
             if api_path(scope).startswith("/heartbeat/"):  # the page was closed
-                self._ended.add(session)  # soon, for a run may end before it is found alone
+                self._left.add(session)  # now: its run may end before a look finds it alone
 
     async def look(self, demo: gr.Blocks) -> None:
         """End the runs of the sessions that had no connection at the last look, either: between a
@@ -111,12 +111,12 @@ class Sweeper:
         alone = {session for session in running if session not in self._open}
         for session in alone & self._alone:
             await end_runs(demo, session)
-            self._ended.add(session)
+            self._left.add(session)
         # A run that was under way leaves its state behind when it ends.
-        for session in self._ended - running:
+        for session in self._left - running:
             if session not in self._open:
                 forget_state(demo, session)
-        self._ended &= running
+        self._left &= running
         self._alone = alone
 
 
