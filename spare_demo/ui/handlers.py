@@ -24,43 +24,19 @@ from spare_demo.settings import Settings
 from spare_demo.tokens import Positions
 from spare_demo.ui import examples, panels, tuning
 from spare_demo.ui.answers import own_html
-from spare_demo.ui.errors import sentence
 from spare_demo.ui.gradio_compat.files import picture_name
 from spare_demo.ui.guide import Guide, methods_by_slot, slider_budget
 from spare_demo.ui.permalink import controls_of_link
 from spare_demo.ui.replies import Replies
 from spare_demo.ui.sources import merged_html
-from spare_demo.ui.steps import Handler, PageChanges, Steps
+from spare_demo.ui.steps import PageChanges, Steps
 from spare_demo.ui.studies import Studies
 from spare_demo.ui.visit import OWN, Visit
-from spare_demo.ui.wire import to_numbered_json
 
 QUICK = 2.0
 """Seconds of all answers below which the page asks again by itself."""
 
 NO_QUESTION = "Type a question, or choose an example."
-
-
-def with_refusals(handler: Handler, place: str = "message", asked: str = "") -> Handler:
-    """What goes wrong becomes a sentence in a place on the page; the rest stays as it is.
-
-    place: "file" for the one beside the button of a file, which waits for a reply (js/cite.js).
-    asked: the kind of reply that js/core.js waits for: it is told that there will be none.
-    """
-
-    def run(*inputs: Any, **controls: Any) -> Iterator[PageChanges]:
-        try:
-            yield from handler(*inputs, **controls)
-        except Exception as error:
-            words = sentence(error)
-            if place == "file":
-                yield {"reply": to_numbered_json("refused", sentence=words)}
-            else:
-                yield {place: panels.message_html(words)}
-            if asked:
-                yield {"reply": to_numbered_json("unanswered", asked=asked)}
-
-    return run
 
 
 class Handlers:

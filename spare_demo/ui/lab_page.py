@@ -17,7 +17,7 @@ from spare_demo.ui.events import BUSY, IDLE, QUIET, STOP, STOPPED, buttons, in_s
 from spare_demo.ui.gallery import TO_TOP, controls_of, thumbnails
 from spare_demo.ui.gradio_compat.parts import NumberAsSent
 from spare_demo.ui.gradio_compat.queue import handler_that_ends
-from spare_demo.ui.handlers import with_refusals
+from spare_demo.ui.handler_wrappers import with_refusals
 from spare_demo.ui.lab import METHODS, TO_COME, Bench, Lab
 from spare_demo.ui.steps import PageChanges
 

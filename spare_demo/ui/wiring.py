@@ -18,13 +18,13 @@ from spare_demo.ui.events import BUSY, IDLE, QUIET, STOP, STOPPED, buttons, in_s
 from spare_demo.ui.find import CHANGED, READ, find_disagreement, tried_html
 from spare_demo.ui.gradio_compat.parts import with_event_data
 from spare_demo.ui.gradio_compat.queue import handler_that_ends, is_awaited
-from spare_demo.ui.handlers import Handlers, with_refusals
+from spare_demo.ui.handler_wrappers import with_page
+from spare_demo.ui.handlers import Handlers
 from spare_demo.ui.layout import CONTROLS
 from spare_demo.ui.open_visits import OpenVisits
 from spare_demo.ui.replies import choose_chip
 from spare_demo.ui.steps import Handler, PageChanges
 from spare_demo.ui.times_log import with_times
-from spare_demo.ui.viewer import write_comparison, write_file
 
 _FOLDS = ("lost_fold", "cost_fold", "kl_fold")
 _AGAIN = " Choose it again to ask: "  # between the questions of an example
@@ -42,30 +42,6 @@ _NO_LONGER = (
 )
 # It asks many times: it waits for other searches only, and whoever asks once does not wait for it.
 _FINDING: dict[str, Any] = {"concurrency_id": "find", "concurrency_limit": 1}
-
-
-def with_page(
-    handler: Handler,
-    find: Callable[[Any], Any],
-    place: str = "message",
-    asked: str = "",
-) -> Handler:
-    """The handler with the visits in the place of their keys, and what it writes in files.
-
-    find: a method of `OpenVisits`. place and asked: see `with_refusals`, which has what goes wrong
-    here, too.
-    """
-
-    def run(*inputs: Any, **controls: Any) -> Iterator[PageChanges]:
-        found = {name: find(value) for name, value in controls.items()}
-        for values in handler(*map(find, inputs), **found):
-            if "stage" in values:
-                values = values | {"stage": write_comparison(values["stage"])}
-            if "file" in values:
-                values = {"reply": write_file(values["file"])}
-            yield values
-
-    return with_refusals(run, place, asked)
 
 
 def until_asked(steps: Iterator[PageChanges], visits: OpenVisits) -> Iterator[PageChanges]:

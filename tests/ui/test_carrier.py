@@ -10,7 +10,7 @@ from visits import merged, unpacked
 
 from spare_demo.analysis.leave_one_out import LeaveOneOut, Removal, leave_one_out
 from spare_demo.ui.guide import methods_by_slot
-from spare_demo.ui.handlers import with_refusals
+from spare_demo.ui.handler_wrappers import with_refusals
 from spare_demo.ui.studies_html import carrier_html, carrier_reply
 
 

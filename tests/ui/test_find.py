@@ -16,7 +16,8 @@ from spare_demo.models import LlavaModel
 from spare_demo.settings import Settings
 from spare_demo.ui import build, find, page
 from spare_demo.ui.find import READ, find_disagreement
-from spare_demo.ui.handlers import Handlers, with_refusals
+from spare_demo.ui.handler_wrappers import with_refusals
+from spare_demo.ui.handlers import Handlers
 from spare_demo.ui.open_visits import OpenVisits, VisitKey
 
 

@@ -30,10 +30,10 @@ from spare_demo.ui import build, open_visits, page, steps
 from spare_demo.ui.api import Api
 from spare_demo.ui.events import in_steps
 from spare_demo.ui.examples import new_scene
-from spare_demo.ui.handlers import Handlers, with_refusals
+from spare_demo.ui.handler_wrappers import with_page, with_refusals
+from spare_demo.ui.handlers import Handlers
 from spare_demo.ui.open_visits import OpenVisits, VisitKey
 from spare_demo.ui.visit import Visit
-from spare_demo.ui.wiring import with_page
 
 
 def ask(handlers: Handlers, path: str | None, question: str = QUESTION, **other: Any) -> list[dict]:

@@ -11,7 +11,8 @@ from visits import answered, page_request
 from spare_demo.comparison.request import able_methods
 from spare_demo.pruners import PRUNERS
 from spare_demo.ui import studies
-from spare_demo.ui.handlers import Handlers, with_refusals
+from spare_demo.ui.handler_wrappers import with_refusals
+from spare_demo.ui.handlers import Handlers
 from spare_demo.ui.visit import Visit
 
 

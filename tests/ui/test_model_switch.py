@@ -32,7 +32,8 @@ from spare_demo.models.loading import memory, number_format
 from spare_demo.models.loading.catalogue import TINY_LLAVA
 from spare_demo.settings import Settings
 from spare_demo.ui import build, serve
-from spare_demo.ui.handlers import Handlers, with_refusals
+from spare_demo.ui.handler_wrappers import with_refusals
+from spare_demo.ui.handlers import Handlers
 from spare_demo.ui.lab import Lab
 from spare_demo.ui.model_menu import model_menu, offers_html, upcoming_html
 from spare_demo.ui.model_switch import ModelSwitch

@@ -16,7 +16,8 @@ from spare_demo.pruners import PRUNERS
 from spare_demo.settings import Settings
 from spare_demo.ui.api import Api
 from spare_demo.ui.errors import SORRY
-from spare_demo.ui.handlers import Handlers, with_refusals
+from spare_demo.ui.handler_wrappers import with_refusals
+from spare_demo.ui.handlers import Handlers
 from spare_demo.ui.lab import Lab
 from spare_demo.ui.visit import Visit
 

@@ -29,10 +29,10 @@ from spare_demo.ui.errors import (
     sentence,
 )
 from spare_demo.ui.gradio_compat.files import files_in_cache
-from spare_demo.ui.handlers import Handlers, with_refusals
+from spare_demo.ui.handler_wrappers import with_page, with_refusals
+from spare_demo.ui.handlers import Handlers
 from spare_demo.ui.open_visits import OpenVisits, VisitKey
 from spare_demo.ui.visit import Visit
-from spare_demo.ui.wiring import with_page
 
 
 def test_a_refused_call_prints_no_traceback(

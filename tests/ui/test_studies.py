@@ -19,7 +19,8 @@ from visits import answered, controls, finished_answers, merged, page_request
 from spare_demo.ui import wiring
 from spare_demo.ui.examples import load_examples
 from spare_demo.ui.guide import methods_by_slot
-from spare_demo.ui.handlers import Handlers, with_refusals
+from spare_demo.ui.handler_wrappers import with_refusals
+from spare_demo.ui.handlers import Handlers
 
 
 def test_an_own_set_is_answered_and_compared(handlers, passes, visit) -> None:

@@ -14,7 +14,8 @@ import numpy as np
 
 from spare_demo.comparison.request import Request
 from spare_demo.ui.guide import Guide, methods_by_slot
-from spare_demo.ui.handlers import Handlers, with_refusals
+from spare_demo.ui.handler_wrappers import with_refusals
+from spare_demo.ui.handlers import Handlers
 from spare_demo.ui.visit import Visit
 
 QUESTION = "Which number is written on the small triangle?"

@@ -25,7 +25,8 @@ from spare_demo.pruners import PRUNERS
 from spare_demo.results.export import cite
 from spare_demo.results.io import read_result
 from spare_demo.settings import Settings
-from spare_demo.ui.handlers import Handlers, with_refusals
+from spare_demo.ui.handler_wrappers import with_refusals
+from spare_demo.ui.handlers import Handlers
 
 FAMILIES = ("tiny", "tiny_next", "tiny_qwen")
 QUESTION = "What colour is the circle?"
