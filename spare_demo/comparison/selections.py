@@ -219,7 +219,8 @@ def explore(view: View, requested: LabelledMethods, budget: int | None = None) -
     for label, asked in requested.items():
         method = text_free_form(asked, tokens)
         if method is not asked:
-            without = "a CLIP text side or guidance_text=words" if asks else "a question"
+            by_words = "" if tokens.words is None else " or guidance_text=words"
+            without = f"a CLIP text side{by_words}" if asks else "a question"
             notes.append(
                 f"Without {without} the text part of {asked.title} is off: "
                 f"{method.title} ran in its place."

@@ -20,6 +20,7 @@ from spare_demo.comparison.request import UNPRUNED, Request, choose, read_budget
 from spare_demo.comparison.selections import explore
 from spare_demo.images.load import PictureError
 from spare_demo.models import Model, View
+from spare_demo.pruners.base import BY_WORDS, MISSING_REASONS
 from spare_demo.relevance import GuidanceText, RelevanceOptions
 from spare_demo.results.io import read_pick_list, to_json
 from spare_demo.settings import Settings
@@ -119,9 +120,11 @@ class Api:
             read_budget(budget, self.model.most_tokens)  # what can be refused, before the picture
             methods = choose((method,), read_seed(seed))
             if methods[method].inside:
+                reason = self.model.reason_against(methods[method])
                 raise ValueError(
                     f"{methods[method].title} has no single token set: it chooses inside the "
-                    "language model, layer by layer. Ask /compare, which tells what they kept."
+                    "language model, layer by layer. "
+                    + (f"And {reason}." if reason else "Ask /compare, which tells what they kept.")
                 )
             view = self._view(line, image, question, guidance_text)
             k = read_budget(budget, view.tokens.n)
@@ -161,10 +164,9 @@ class Api:
             view = self._view(line, image, question, guidance_text)
             cosine = view.relevance
             if cosine is None:
-                raise ValueError(
-                    "This model has no CLIP text side, so there is no relevance. Ask for it with "
-                    "guidance_text=words."
-                )
+                reason = MISSING_REASONS["clip_text"]
+                other = BY_WORDS if "words" in self.model.supplies else ""
+                raise ValueError(f"There is no relevance: {reason}{other}.")
             data = {
                 "visual_tokens": view.tokens.n,
                 "rows": view.grid.rows,

@@ -388,6 +388,8 @@ def test_a_tower_that_is_not_clips_works_without_text(
     assert any("No relevance" in note for note in eyes.notes)
     ours, whole = eyes.encode(photo, QUESTION), tiny_qwen.encode(photo, QUESTION)
     assert torch.equal(ours.tokens.features, whole.tokens.features)
+    (note,) = compare(eyes, photo, QUESTION, ("spare",), 4).notes
+    assert note.startswith("Without a CLIP text side the text part of SPARE is off")
 
 
 def test_clips_text_side_is_read_by_ranges(
