@@ -102,7 +102,7 @@ def test_every_layer_is_drawn_as_python_draws_it(visitor, asked: Visit) -> None:
     # What became of a patch, and the layer's set as a start for one's own.
     lost = next(i for i in range(576) if i not in set(answer.set_at(2).kept.tolist()))
     visitor.point(lost)
-    expect(visitor.find(".reason.a")).to_contain_text(re.compile(r"left before layer \d of 5"))
+    expect(visitor.find(".reason.a")).to_contain_text(re.compile(r"dropped before layer \d of 5"))
     visitor.layer("own")
     visitor.find("[data-start=a]").click()
     expect(visitor.find(".edit .count")).to_have_text(f"{len(mine)} tokens of 576 kept")
@@ -115,7 +115,7 @@ def test_a_budget_out_of_reach_offers_the_least_within(visitor) -> None:
     expect(visitor.find("#answers .card.b")).to_contain_text("Choose a budget from 116 to 576")
     expect(visitor.caption).to_contain_text("choose 116 or more")
     visitor.point(100)
-    expect(visitor.find(".reason.b")).to_contain_text("out of its reach")
+    expect(visitor.find(".reason.b")).to_contain_text("It cannot meet a budget of")
     expect(visitor.find(".depth")).to_be_hidden()
     reach.click()
     visitor.expect_answers(576, 116, 116)
@@ -150,7 +150,7 @@ def test_rows_that_were_merged_before_are_drawn_and_told(visitor, served) -> Non
             (next(i for i in members if i not in found.kept), "not chosen before the language"),
         ):
             if member in found.kept and member not in last:
-                words = "left before layer 3 of 5"
+                words = "dropped before layer 3 of 5"
             visitor.point(member)
             expect(visitor.find(".reason.a")).to_contain_text(words)
             expect(visitor.find(".reason.a")).to_contain_text(
@@ -161,7 +161,7 @@ def test_rows_that_were_merged_before_are_drawn_and_told(visitor, served) -> Non
 
 def test_a_set_begins_beside_a_method_that_cannot_meet_the_budget(visitor) -> None:
     visitor.choose_method("b", "PyramidDrop")
-    expect(visitor.caption).to_contain_text("A budget of 64 is out of its reach")
+    expect(visitor.caption).to_contain_text("It cannot meet a budget of 64")
     visitor.find("#by-hand").click()
     count = visitor.find("#edit .count")
     expect(count).to_have_text("64 tokens of 576 kept")
@@ -170,5 +170,5 @@ def test_a_set_begins_beside_a_method_that_cannot_meet_the_budget(visitor) -> No
         expect(count).to_have_text(f"{words} of 576 kept")
     visitor.find("#edit [data-start=both]").click()
     expect(visitor.find("#edit .message")).to_have_text(
-        "A budget of 64 is out of the reach of B PyramidDrop. Choose 116 or more."
+        "B PyramidDrop cannot meet a budget of 64. Choose 116 or more."
     )

@@ -123,7 +123,7 @@ def test_a_patch_under_the_pointer_is_explained_by_the_server(page, visit: Visit
         page.point(token)
         reason = why(visit.exploration, "A", token, 64)
         column = page.find(".reason.a")
-        told = f"rank {reason.rank}" if reason.rank else "not picked"
+        told = f"pick {reason.rank}" if reason.rank else "not among"
         expect(column).to_contain_text(told)
         expect(column.locator(".factors td:last-child")).to_have_count(4)
         numbers = column.locator(".factors td:last-child").all_inner_texts()
@@ -162,7 +162,7 @@ def test_an_own_set_of_many_is_asked_with(page, visit: Visit) -> None:
     expect(page.find(".edit .count")).to_have_text(re.compile(rf"^{count} tokens of 2880"))
     page.find(".again").click()
     expect(page.find("#own-answer h3")).to_have_text(f"Your set · {count}")
-    expect(page.find("#own-answer")).to_contain_text("KL of the first token")
+    expect(page.find("#own-answer")).to_contain_text("KL of the first word")
 
 
 def test_a_story_that_needs_the_features_names_a_model_that_tells_it(page) -> None:

@@ -183,7 +183,7 @@ def test_a_patch_is_explained_in_one_sentence_first(reader) -> None:
     picks = reader.page.evaluate("[...SPARE.state.data.picks('A', 64).order]")
     reader.point(picks[3])
     first = reader.find(".reason.a p").first
-    expect(first).to_have_text("Kept: at pick 4 no patch that was left had a larger product.")
+    expect(first).to_have_text("Kept: at pick 4 no other patch had a larger product.")
     lost = next(token for token in range(576) if token not in picks)
     reader.point(lost)
     expect(first).to_contain_text("Not kept: its ")

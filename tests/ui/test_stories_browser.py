@@ -61,7 +61,7 @@ def test_tokens_are_not_pixels(visitor, opened: Visit) -> None:
     verdict = visitor.find("#answers .card.a .verdict").inner_text()
     expect(text).to_contain_text(f"the model answers “{answer}” ({verdict})")
     go_on(visitor, 3)
-    expect(text).to_contain_text(f"holds {len(picks)} now. Press Ask again")
+    expect(text).to_contain_text(f"now holds {len(picks)}. Press Ask again")
     flags = visitor.page.evaluate("[...SPARE.state.own].flatMap((f, i) => f ? [i] : [])")
     assert flags == sorted(picks)
     visitor.find("#edit .again").click()
@@ -80,7 +80,7 @@ def test_diversity_is_not_reconstruction(visitor, opened: Visit) -> None:
     chance = measures.expected_jaccard(576, 16, 16)
     where = opened.canvas.where
     expect(text).to_contain_text(
-        f"They begin at {where(int(a[0]))} and at {where(int(b[0]))}. Of 16 picks they share "
+        f"The first picks are {where(int(a[0]))} and {where(int(b[0]))}. Of 16 picks they share "
         f"{both}. Jaccard {shared:.2f} (two random picks: {chance:.2f})."
     )
     for step, budget in ((2, 16), (3, 64)):
@@ -88,13 +88,13 @@ def test_diversity_is_not_reconstruction(visitor, opened: Visit) -> None:
         errors = [error(opened, slot, budget) for slot in "AB"]
         better = "A SPARE" if float(errors[0]) < float(errors[1]) else "B CDPruner"
         expect(text).to_contain_text(
-            f"With {budget} tokens, A SPARE leaves a reconstruction error of {errors[0]}, B "
-            f"CDPruner of {errors[1]}: here {better} rebuilds more."
+            f"With {budget} tokens, the reconstruction error is {errors[0]} for A SPARE and "
+            f"{errors[1]} for B CDPruner: here {better} rebuilds more."
         )
     visitor.find(".story-card .before").click()
     left = measures.leftover_share(opened.exploration.view.tokens.features, b)
     expect(text).to_contain_text(
-        f"leaves is {number(float(left.max()))}, at {where(int(left.argmax()))}."
+        f"rebuilds {where(int(left.argmax()))} worst: {number(float(left.max()))} of it is left"
     )
 
 

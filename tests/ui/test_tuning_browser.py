@@ -47,7 +47,7 @@ def test_a_seed_counts_as_soon_as_its_box_is_left(visitor) -> None:
     visitor.expect_answers(576, 64, 64)
     visitor.page.wait_for_function("SPARE.link.make().includes('?a=random&')")
     picks = "[...SPARE.state.data.picks('A', 64).order]"
-    seed, before = visitor.page.get_by_label("Seed of random picks"), visitor.page.evaluate(picks)
+    seed, before = visitor.page.get_by_label("Random seed"), visitor.page.evaluate(picks)
     seed.fill("7")
     seed.press("Tab")
     visitor.page.wait_for_function("SPARE.link.make().includes('&seed=7&')")
@@ -75,13 +75,13 @@ def test_what_was_merged_is_shown_when_asked(visitor) -> None:
     page.evaluate("() => { SPARE.emit('layer', 'leftover') }")
     expect(stage).to_contain_text("A TRIM merges tokens: its rows are not patches")
     page.evaluate("() => { SPARE.state.cursor = 200; SPARE.emit('cursor', 200) }")
-    expect(page.locator(".reason.a")).to_contain_text(re.compile("Mixed into|Handed on|Dropped"))
+    expect(page.locator(".reason.a")).to_contain_text(re.compile("Mixed into|Kept|Dropped"))
     expect(page.locator(".reason.a")).not_to_contain_text("Left over")
     panel.locator("button").first.click()
     page.locator("#merged-show").click()
     drawn = page.locator("#merged-drawn figcaption")
     expect(drawn).to_have_count(1)
-    expect(drawn).to_contain_text("A TRIM merged 576 tokens into 64: 63 as they are")
+    expect(drawn).to_contain_text("A TRIM merged 576 tokens into 64: 63 unchanged")
 
 
 def test_without_clip_text_methods_run_once_words_are_chosen(open_window, lacking: str) -> None:

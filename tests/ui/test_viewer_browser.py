@@ -205,7 +205,7 @@ def test_a_merged_token_shows_what_went_into_it(reader, served) -> None:
         assert share == pytest.approx(float(sources[row, int(token)]))
     alone = next(t for t in order if counts[(sources[:, t] == 1).nonzero()[0, 0]] == 1)
     reader.point(alone)
-    expect(reader.find(".reason.b")).to_contain_text("Handed on as it is")
+    expect(reader.find(".reason.b")).to_contain_text("Kept as it is")
     assert reader.page.evaluate("SPARE.state.tints.length") == 0
     lost = int(tints[0][0])
     reader.point(lost)
@@ -242,8 +242,8 @@ def test_the_reasons_are_those_of_python(reader, opened: Visit) -> None:
             reason = why(explored, slot, token, 64)
             column = reader.find(f".reason.{slot.lower()}")
             text = column.inner_text()
-            assert (f"rank {reason.rank}" in text) == (reason.rank is not None)
-            assert ("not picked" in text) == (reason.rank is None)
+            assert (f"pick {reason.rank} of" in text) == (reason.rank is not None)
+            assert ("not among" in text) == (reason.rank is None)
             numbers = column.locator(".factors td:last-child").all_inner_texts()
             exact = [reason.factors.novelty, reason.factors.magnitude, reason.factors.text,
                      reason.factors.value]  # fmt: skip
@@ -322,7 +322,7 @@ def test_an_own_set_is_drawn_asked_undone_and_taken_back(visitor, opened: Visit)
     board.press(" ")  # the patch under the cursor is dropped again
     expect(count).to_have_text("65 tokens of 576 kept")
     visitor.find(".again").click()
-    expect(visitor.find("#own-answer")).to_contain_text("KL of the first token")
+    expect(visitor.find("#own-answer")).to_contain_text("KL of the first word")
     expect(visitor.find("#own-answer h3")).to_have_text("Your set · 65")
     with visitor.page.expect_download() as saved:
         visitor.find(".export").click()
@@ -371,7 +371,7 @@ def test_a_set_is_drawn_and_asked_with_in_one_place_on_every_screen(visitor) -> 
         expect(again).to_be_in_viewport(ratio=1)
         again.click()
         expect(visitor.find("#own-answer h3")).to_have_text(f"Your set · {number}")
-        expect(visitor.find("#own-answer")).to_contain_text("KL of the first token")
+        expect(visitor.find("#own-answer")).to_contain_text("KL of the first word")
         expect(visitor.find("#own-answer")).to_be_in_viewport(ratio=1)
         expect(again).to_be_in_viewport()
         visitor.layer("difference")

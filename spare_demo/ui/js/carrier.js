@@ -33,7 +33,7 @@
       },
       get sentence() {
         const rows = merges ? 'merged rows, drawn at their largest parts' : tokensWord(tokens.length);
-        return `Log probability that ${label}'s answer “${answer}” loses without each one of its ${rows}: ` +
+        return `How much log probability ${label}'s answer “${answer}” loses without each of its ${rows}: ` +
           `from ${text(least)} to ${text(most)} nats, mean ${text(mean)}. Most is lost ` +
           `without the patch in ${data.where(top)}, framed in white.`;
       },

@@ -8,7 +8,7 @@ SPARE.edit = (element, props, trigger) => {
 
   SPARE.layers.drawn.own = (data) => {
     const own = SPARE.layers.set(data, 'own', 'Your set', SPARE.colours.mark.H, state.own, count());
-    return count() ? own : {...own, sentence: 'Your set is empty. Start from one of those below, or draw on the picture.'};
+    return count() ? own : {...own, sentence: 'Your set is empty. Choose one under “Start from”, or draw on the picture.'};
   };
 
   const count = () => state.own?.reduce((sum, flag) => sum + flag, 0) ?? 0;
@@ -57,7 +57,7 @@ SPARE.edit = (element, props, trigger) => {
     const lacking = [...reads].find((name) => !{A: a, B: b}[name]);
     if (lacking) {
       const {label, lowest} = data.slots[lacking];
-      return say(k < lowest ? `A budget of ${k} is out of the reach of ${label}. Choose ${lowest} or more.`
+      return say(k < lowest ? `${label} cannot meet a budget of ${k}. Choose ${lowest} or more.`
         : `The picks of ${label} at this budget are not here yet. Try again once they are drawn.`);
     }
     replace(Uint8Array.from({length: data.n}, (_, i) => keeps(a?.[i], b?.[i])));
@@ -178,7 +178,7 @@ SPARE.edit = (element, props, trigger) => {
     if (picks?.selections) picks = picks.selections;
     if (picks && typeof picks === 'object' && !Array.isArray(picks)) {
       const names = Object.keys(picks);
-      if (names.length > 1) note = `There are ${names.length} lists in it; “${names[0]}”, the first, was taken.`;
+      if (names.length > 1) note = `The file has ${names.length} lists; the first, “${names[0]}”, is used.`;
       [picks] = Object.values(picks);
     }
     picks = picks?.order ?? picks;
@@ -187,7 +187,7 @@ SPARE.edit = (element, props, trigger) => {
       throw new Error('These picks could not be read. Give patch indices as whole numbers, such as 3, 17, 240.');
     }
     if (picks.some((token) => token < 0 || token >= n)) {
-      throw new Error(`This picture has ${n} visual tokens, numbered 0 to ${n - 1}. Use indices made for it.`);
+      throw new Error(`This picture has ${n} visual tokens, numbered 0 to ${n - 1}. Give indices within this range.`);
     }
     return {list: picks, note};
   }

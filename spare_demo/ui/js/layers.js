@@ -35,12 +35,12 @@ SPARE.layers = (() => {
       const no = `${title} has no single token set: it chooses inside the language model, layer by layer`;
       return nothing(
         layers.has(k) ? `${no}. Look at its tokens in each layer instead: Kept or Difference.`
-          : k < lowest ? `${no}. A budget of ${k} is out of its reach: choose ${lowest} or more.`
+          : k < lowest ? `${no}. It cannot meet a budget of ${k}: choose ${lowest} or more.`
             : SPARE.saved ? `${no}. This page has them at a budget of ${[...layers.keys()]} only.`
               : `${no}. They are shown once it has answered at ${k}.`);
     }
-    return nothing(`${title} is not nested: its picks at ${k} are not the first of a longer list. ` +
-      (SPARE.saved ? `This page has those at ${[...sets.keys()]} only.` : 'Asking the server for them.'));
+    return nothing(`${title} chooses anew for each budget. ` + (SPARE.saved
+      ? `This page has its picks at ${[...sets.keys()]} only.` : 'Asking the server for its picks.'));
   }
 
   function swatch(kind, text) {
@@ -177,8 +177,8 @@ SPARE.layers = (() => {
         if (own > 1) paint.outline(i, colour, paint.line, near(key));
         if (own === 3) paint.hatch(i, colour);
       },
-      legend: key('kept', `as they are ${alone}`) + key('grown', `others mixed in ${grown}`) +
-        swatch('mixed', `only mixed in ${mixed}`) + swatch('none', `no part ${unused}`) + ground(data),
+      legend: key('kept', `unchanged ${alone}`) + key('grown', `others mixed in ${grown}`) +
+        swatch('mixed', `only mixed in ${mixed}`) + swatch('none', `unused ${unused}`) + ground(data),
       sentence: say('merged', {label, tokens: tokensWord(data.n), rows, alone, grown,
         without: rows - alone - grown, mixed, unused}),
     };
@@ -243,7 +243,7 @@ SPARE.layers = (() => {
     carrier: ['photo', 'carrier', 'carrier'], own: ['own', 'kept', 'kept'],
   };
   const titles = {photo: 'All visual tokens', relevance: 'Relevance', difference: 'Difference',
-                  own: 'Yours'};
+                  own: 'Your set'};
 
   const drawn = {photo, difference, order, kept};
   return {drawn, trios, titles, set, nothing, waiting, depthOf};

@@ -30,9 +30,9 @@ SPARE.link = {
     let note = 'Copied.';
     if (!await SPARE.copy(address)) {
       history.replaceState(null, '', address);
-      note = 'The link stands in the address bar.';
+      note = 'The link is in the address bar.';
     } else if (SPARE.state.data.example === null) {
-      note = 'Copied. A link carries settings only: the picture must be chosen again.';
+      note = 'Copied. The link holds settings only, so the picture must be chosen again.';
     }
     button.nextElementSibling.textContent = note;
   },

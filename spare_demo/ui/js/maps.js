@@ -89,10 +89,10 @@
     const residual = data.residual(slot, k), shares = data.leftovers.get(`${slot} ${k}`);
     const values = residual ? residual.share(k) : shares;
     if (!values && SPARE.saved) {
-      return nothing('This needs more than a saved page holds of many tokens or several views.');
+      return nothing('A saved page does not hold enough for this when there are many tokens or several views.');
     }
     if (!values) {
-      return {...nothing('This needs more than was sent for this picture. Asking the server.'), wants: slot};
+      return {...nothing('Asking the server for this map …'), wants: slot};
     }
     const {count} = data.picks(slot, k), more = () => {
       const half = values.reduce((sum, share) => sum + (share > 0.5), 0);

@@ -36,8 +36,7 @@
       const line = document.createElement('p');
       line.className = 'message';
       line.setAttribute('role', 'status');
-      line.textContent = `The model was changed to ${title}. ` +
-        'Results of the model before it were dropped; ask again.';
+      line.textContent = `The model was changed to ${title}, so earlier results are gone. Ask again.`;
       document.querySelector('#model-changed')?.replaceChildren(line);
     }
     window.addEventListener('focus', reopened);

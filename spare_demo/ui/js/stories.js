@@ -70,10 +70,10 @@ SPARE.stories = (() => {
     lacks(data) {
       const slot = data.slots.A;
       if (!document.querySelector('#answers .answers')) {
-        return 'This story is told by answers, and this model gives none.';
+        return 'This story needs answers, and this model gives none.';
       }
       if (document.querySelector('#answers .noise')) {
-        return 'The model here knows drawn scenes only, so its answers here say nothing. ' +
+        return 'The model here knows drawn scenes only, so its answers here mean nothing. ' +
           'Choose an example, then open the story again.';
       }
       if (slot.inside || slot.merges) {
@@ -93,8 +93,8 @@ SPARE.stories = (() => {
           const picks = data.picks('A', state.k);
           return picks && `${label(data, 'A')} keeps ${picks.count} of ${tokensWord(data.n)}. ` +
             `${plainPicks(data).length} of them lie on patches that are ${plainWord(data)}: their ` +
-            'colours vary no more than in the median patch. A token is made after the vision tower has ' +
-            'looked at the whole picture, so it can hold what its patch does not show.';
+            'colours vary no more than in the median patch. The vision tower makes each token from the ' +
+            'whole picture, so a token can hold what its patch does not show.';
         },
       },
       {
@@ -105,7 +105,7 @@ SPARE.stories = (() => {
         words(data) {
           const answer = answerOfA();
           return answer ? `From the tokens that ${label(data, 'A')} keeps the model answers ${answer}. ` +
-            'It got no other token of the picture: the dark patches were never sent.'
+            'It received no other token of the picture: the dark patches were left out.'
             : `The answer from ${tokensWord(state.k)} is on its way. Where answers take long, press ` +
               `“Answer at ${state.k}” below them.`;
         },
@@ -122,9 +122,9 @@ SPARE.stories = (() => {
           const card = document.querySelector('#own-answer .card');
           const answered = card?.querySelector('h3').textContent.endsWith(` ${count}`) && answerIn(card);
           if (!count) return 'None of these patches is plain. Draw a set of your own on the picture, and ask.';
-          return `“Yours” began with the plain ones of A's patches and holds ${count} now. ` +
+          return `“Your set” began with A's plain patches and now holds ${count}. ` +
             (answered ? `From these alone the model answers ${answered}.`
-              : 'Press Ask again below: does the answer stay?');
+              : 'Press Ask again below: does the answer survive?');
         },
       },
     ],
@@ -143,8 +143,8 @@ SPARE.stories = (() => {
 
   function errorsInWords(data) {
     const [a, b] = ['A', 'B'].map((slot) => number(reconstructionError(data, slot)));
-    const words = `${label(data, 'A')} leaves a reconstruction error of ${a}, ${label(data, 'B')} of ${b}`;
-    if (a === b) return `${words}: as much`;
+    const words = `the reconstruction error is ${a} for ${label(data, 'A')} and ${b} for ${label(data, 'B')}`;
+    if (a === b) return `${words}: the same`;
     return `${words}: here ${label(data, Number(a) < Number(b) ? 'A' : 'B')} rebuilds more`;
   }
 
@@ -152,9 +152,9 @@ SPARE.stories = (() => {
 
   const diversity = {
     lacks: (data) => (data.directions ? null
-      : 'This story needs the features of all tokens in the page. Here they are too large for it, or lie in ' +
-        'several views that share the budget. The built-in model tells this story, and so may a small ' +
-        'picture on a model that makes fewer tokens of it.'),
+      : 'This story needs the features of all tokens in the page. Here they are too large for it, or belong ' +
+        'to several views that share the budget. Try the built-in model, or, where a smaller picture has ' +
+        'fewer tokens, a smaller picture.'),
     suits: ({slots: {A, B}}) => /^spare/.test(A.name) && /^(cdpruner|divprune|dart-div)/.test(B.name),
     steps: [
       {
@@ -167,9 +167,10 @@ SPARE.stories = (() => {
           const [a, b] = ['A', 'B'].map((slot) => data.picks(slot, state.k));
           const {both, jaccard} = data.counts(a, b);
           const chance = SPARE.expectedJaccard(data.n, a.count, b.count).toFixed(2);
-          return `${label(data, 'A')} takes the patch with most left to rebuild, ${label(data, 'B')} the ` +
-            'one least like its picks; the question weighs in where they use it. They begin at ' +
-            `${data.where(a.order[0])} and at ${data.where(b.order[0])}. Of ${a.count} picks they share ` +
+          return `At each pick ${label(data, 'A')} takes the patch with the most left to rebuild, ` +
+            `${label(data, 'B')} the one least like its picks so far. Methods that read the question let ` +
+            `it weigh in. The first picks are ${data.where(a.order[0])} and ${data.where(b.order[0])}. ` +
+            `Of ${a.count} picks they share ` +
             `${both}. ${say('jaccard', {share: jaccard.toFixed(2), chance})}.`;
         },
       },
@@ -181,9 +182,9 @@ SPARE.stories = (() => {
         words(data) {
           if (!picked(data)) return null;
           const left = data.residual('B', state.k).share(state.k), most = Math.max(...left);
-          return `Leftover is the share of a patch that the kept ones cannot rebuild. With ` +
+          return `Leftover is the share of a patch that the kept tokens cannot rebuild. With ` +
             `${tokensWord(data.picks('A', state.k).count)}, ${errorsInWords(data)}. ` +
-            `The most that ${label(data, 'B')} leaves is ${number(most)}, at ${data.where(left.indexOf(most))}.`;
+            `${label(data, 'B')} rebuilds ${data.where(left.indexOf(most))} worst: ${number(most)} of it is left over.`;
         },
       },
       {
@@ -193,8 +194,8 @@ SPARE.stories = (() => {
         },
         words(data) {
           return picked(data) && `With ${tokensWord(data.picks('A', state.k).count)}, ${errorsInWords(data)}. ` +
-            '“What is lost”, further down, has it at every budget and for random picks. It says what a ' +
-            'linear map could restore, not what the model answers: compare the answers too.';
+            '“What is lost”, further down, shows it at every budget and for random picks. It says what a ' +
+            'linear map could restore, not what the model answers, so compare the answers too.';
         },
       },
     ],

@@ -43,7 +43,7 @@ SPARE.storyCard = (element, trigger) => {
     if (suits && !suits(data)) {
       if (!methodsChosen) trigger('choose_methods');
       methodsChosen = true;
-      return 'Putting two methods that this story compares into A and B.';
+      return 'Setting A and B to two methods that this story compares.';
     }
     if (!isSet) {
       isSet = true;

@@ -118,9 +118,9 @@ SPARE.viewer = (element, props, trigger, watch) => {
 
   // What two maps of one kind have in common; each one's numbers follow.
   const pairs = {
-    weight: 'Text weight of each patch: the higher, the sooner it is picked, other things equal.',
-    leftover: 'Share of each patch that the kept ones cannot reconstruct, from 0 to 1.',
-    carrier: 'Log probability, in nats, that the answer loses without each one of the kept tokens.',
+    weight: 'Text weight of each patch: the higher, the sooner it is picked, all else being equal.',
+    leftover: 'Share of each patch that the kept tokens cannot reconstruct, from 0 to 1.',
+    carrier: 'How much log probability, in nats, the answer loses without each of the kept tokens.',
   };
 
   // One caption below the three pictures; of a large one it is its own.

@@ -52,16 +52,16 @@ SPARE.why = (element, trigger) => {
   function mixed(slot) {
     const {data, k, cursor} = state, merge = data.mergedParts(slot, k, cursor);
     if (!merge) {
-      return SPARE.saved ? '<p>A saved page does not hold what went into what of so many parts.</p>'
-        : '<p>“Merged tokens”, further down the page, draws what went into what.</p>';
+      return SPARE.saved ? '<p>A saved page does not hold which patches were merged when there are this many parts.</p>'
+        : '<p>“Merged tokens”, further down the page, shows which patches were merged.</p>';
     }
     const {kept, parts, without} = merge;
-    if (kept && !parts.length) return '<p>Handed on as it is: nothing was mixed in.</p>';
+    if (kept && !parts.length) return '<p>Kept as it is: nothing was mixed in.</p>';
     if (kept) {
-      return `<p>Handed on with <b>${parts.length}</b> ${parts.length === 1 ? 'other' : 'others'} mixed ` +
+      return `<p>Kept, with <b>${parts.length}</b> ${parts.length === 1 ? 'other' : 'others'} mixed ` +
         `in (shaded; 1 is a whole patch): ${places(parts)}${parts.length > 3 ? ' …' : ''}.</p>`;
     }
-    if (!parts.length && !without) return '<p>Dropped: no part of it is handed on.</p>';
+    if (!parts.length && !without) return '<p>Dropped: no part of it is kept.</p>';
     return '<p>Mixed into ' + [
       parts.length ? `the tokens of ${places(parts)}${parts.length > 3 ? ' …' : ''}` : '',
       without === 1 ? 'a token of no single patch' : without ? `${without} tokens of no single patch` : ''].filter(Boolean).join(', and ') + '.</p>';
@@ -96,8 +96,8 @@ SPARE.why = (element, trigger) => {
         brief(own.text), versus('text')) +
       bar('= product', own.value, won ? Math.max(won.value, own.value) : own.value,
         brief(own.value), versus('value')) + '</tbody></table>' +
-      `<p>At pick ${reason.step + 1}. ` + (same ? 'It was picked then, with the largest product.'
-        : `Picked then: ${name(reason.winner)}, with ${brief(won.value)} (the marks).`) + '</p>';
+      `<p>Values at pick ${reason.step + 1}, which took ` + (same ? 'this patch: it had the largest product.'
+        : `${name(reason.winner)} with a product of ${brief(won.value)} (the marks).`) + '</p>';
   }
 
   // Why, in one sentence: of a patch that was not picked, the factor that was smallest beside that of
@@ -108,12 +108,12 @@ SPARE.why = (element, trigger) => {
     const text = squares(method) ? 'squared text weight' : 'text weight';
     const words = {novelty: 'novelty', magnitude: 'magnitude', text};
     if (winner === state.cursor) {
-      return `Kept: at pick ${at + 1} no patch that was left had a larger product.`;
+      return `Kept: at pick ${at + 1} no other patch had a larger product.`;
     }
     if (!won || !(won.value > own.value)) return '';
-    if (own.novelty === 0 && rank !== null) return `At pick ${at + 1} it was kept already.`;
+    if (own.novelty === 0 && rank !== null) return `Already picked before pick ${at + 1}.`;
     const [least] = Object.keys(words).sort((a, b) => own[a] / won[a] - own[b] / won[b]);
-    const share = own[least] / won[least], fate = rank === null ? 'Not kept' : 'Not yet';
+    const share = own[least] / won[least], fate = rank === null ? 'Not kept' : 'Not picked yet';
     const than = `that of the patch picked ${at + 1 === count ? 'last' : 'then'}`;
     if (!(share > 0)) return `${fate}: its ${words[least]} is 0.`;
     return share > 0.5 ? `${fate}: its ${words[least]} is ${percent(share)} of ${than}.`
@@ -125,12 +125,12 @@ SPARE.why = (element, trigger) => {
   function way(slot) {
     const {data, k, cursor} = state, layers = data.perLayer(slot, k);
     if (!layers) {
-      return k < data.slots[slot].lowest ? `<p>A budget of ${k} is out of its reach.</p>`
+      return k < data.slots[slot].lowest ? `<p>It cannot meet a budget of ${k}.</p>`
         : SPARE.saved ? '<p>Known at the budget of its answer only.</p>'
           : '<p>Known once it has answered at this budget.</p>';
     }
     const out = layers.sets.find((set) => !set.kept[cursor]);
-    const left = out?.layer ? `<b>left before layer ${out.layer + 1}</b> of ${data.depth}`
+    const left = out?.layer ? `<b>dropped before layer ${out.layer + 1}</b> of ${data.depth}`
       : '<b>not chosen</b> before the language model';
     const start = `<p class="rank">${out ? left : `<b>kept</b> in all ${data.depth} layers`}` +
       `${out?.merged[cursor] ? ', merged into another row' : ''}</p>`;
@@ -156,18 +156,18 @@ SPARE.why = (element, trigger) => {
       inside = SPARE.saved ? '<p>A saved page does not hold the reasons for many tokens or several views.</p>'
         : '<p>Asking the server …</p>';
     } else {
-      const rank = reason.rank === null ? `<b>not picked</b> at ${data.picks(slot, k).count}`
-        : `<b>rank ${reason.rank}</b> of ${data.picks(slot, k).count}`;
+      const rank = reason.rank === null ? `<b>not among</b> the ${data.picks(slot, k).count} picks`
+        : `<b>pick ${reason.rank}</b> of ${data.picks(slot, k).count}`;
       const sentence = verdict(method, reason, data.picks(slot, k).count);
       inside = (sentence ? `<p class="verdict">${sentence}</p>` : '') +
         `<p class="rank">${rank}</p>${factors(slot, reason)}`;
       if (method.merges) inside += mixed(slot);
       else if (reason.rank === null && reason.parts) {
         const [first] = reason.parts;
-        inside += `<p>Left over: <b>${percent(reason.leftover)}</b> of it. ` + (first
-          ? `Stood in for by ${reason.parts.slice(0, 3).map(({token, coefficient}) =>
+        inside += `<p>Left over: <b>${percent(reason.leftover)}</b>. ` + (first
+          ? `Rebuilt mostly from ${reason.parts.slice(0, 3).map(({token, coefficient}) =>
               `${name(token)} (${number(coefficient, true)})`).join('; ')}.`
-          : 'Nothing stands in for it.') + '</p>';
+          : 'No kept patch helps to rebuild it.') + '</p>';
       } else if (reason.rank !== null) {
         inside += '<p>Kept, so nothing of it is left over.</p>';
       }
@@ -205,7 +205,7 @@ SPARE.why = (element, trigger) => {
   function shortly() {
     const {data, k, cursor} = state, fates = ['A', 'B'].map((slot) => {
       const picks = data.picks(slot, k), rank = picks?.rank[cursor];
-      return picks ? `${slot} ${rank < 0 ? 'not kept' : `rank ${rank + 1}`}` : '';
+      return picks ? `${slot} ${rank < 0 ? 'not kept' : `pick ${rank + 1}`}` : '';
     });
     return `${[name(cursor), ...fates.filter(Boolean)].join(', ')}.`;
   }
@@ -221,7 +221,7 @@ SPARE.why = (element, trigger) => {
     const cosine = data.relevance
       ? `raw cosine <b>${number(data.relevance[cursor], true)}</b> (mean ` +
         `${number(SPARE.ends(data.relevance).mean, true)})`
-      : 'no relevance: there is no question';
+      : 'no relevance without a question';
     body.innerHTML = `<p class="where"><b>Patch ${name(cursor)}</b> (index ${cursor})` +
       `${data.padding[cursor] ? ', in padding' : ''} · ${cosine}</p>` +
       `<div class="both">${column('A')}${column('B')}</div>`;
