@@ -90,10 +90,10 @@ def merged_overlay(
     alone, without = int(own.sum()) - grown, rows - int(own.sum())
     unused = n - int(own.sum()) - mixed
     entries = [
-        outline_entry(canvas, f"as they are {alone}", colour),
+        outline_entry(canvas, f"unchanged {alone}", colour),
         hatch_entry(canvas, f"others mixed in {grown}", colour),
         Entry(f"only mixed in {mixed}", MIXED),
-        Entry(f"no part {unused}"),
+        Entry(f"unused {unused}"),
     ]
     note = f"{label}: {rows} merged tokens of {n}"
     if without:

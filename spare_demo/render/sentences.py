@@ -16,10 +16,10 @@ TEMPLATES = {
     "layer": "In layer {layer} of {depth} {label} still has {count} of {tokens}",
     "layer merged": ", and {rows} merged from {others} others",
     "layer grown": ", {rows} of them mixed with {others} others",
-    "merged": "{label} merged {tokens} into {rows}: {alone} as they are, {grown} with others mixed "
-    "in, {without} of no single patch. {mixed} are only mixed in, {unused} have no part.",
+    "merged": "{label} merged {tokens} into {rows}: {alone} unchanged, {grown} with others mixed "
+    "in, {without} of no single patch. {mixed} are only mixed in, {unused} are unused.",
     "order": "{label} picked {count} of {tokens}",
-    "first": ", dark first and light last; the first is {where}",
+    "first": ", from dark (first) to light (last); the first is {where}",
     "padding rank": "; padding is first picked at rank {rank}",
     "no padding": "; none lies in padding",
     "map": "{label}: from {least} to {most}, mean {mean}. {meaning}",
@@ -27,13 +27,12 @@ TEMPLATES = {
     "relevance": "Raw cosine between each patch and {what}, {space}",
     "clip": "in CLIP's space",
     "words": "by words of the language model, not CLIP",
-    "relevance meaning": "High means similar. SPARE favours low, and so does CDPruner's code.",
+    "relevance meaning": "High means similar. SPARE and CDPruner's code favour low values.",
     "weight": "Text weight that {label} gave each patch",
-    "weight meaning": "The higher, the sooner it is picked, other things equal.",
+    "weight meaning": "The higher, the sooner it is picked, all else being equal.",
     "highest": " The highest is at {where}.",
     "leftover": "Share of each patch that {label}'s {tokens} cannot reconstruct",
-    "leftover meaning": "0 means that the kept ones make it up wholly, 1 that they hold nothing of "
-    "it.",
+    "leftover meaning": "0 means that the kept tokens rebuild all of it, 1 that they rebuild none.",
     "half left over": " {patches} more than half left over.",
 }
 

@@ -32,15 +32,15 @@ from spare_demo.render.overlay import difference, layer_overlay, selection_overl
 PANELS = {
     "comparison": "what each method kept and what was answered, side by side",
     "kept": "what each method kept",
-    "difference": "what the first two kept together and apart",
+    "difference": "what the first two both kept, and what only one of them kept",
     "grid": "what each of many methods kept, side by side",
     "consensus": "how many methods keep each patch",
-    "order": "in which order each picked",
+    "order": "the order in which each picked",
     "relevance": "raw cosine with the question",
     "weight": "text weight as each method used it",
     "leftover": "what the kept patches cannot reconstruct",
-    "reconstruction": "error against the number of tokens kept",
-    "kl": "KL to the unpruned model against the number of tokens kept, where it was measured",
+    "reconstruction": "reconstruction error at each budget",
+    "kl": "KL to the unpruned model at each budget, where it was measured",
 }
 """What can be exported, by name, in words."""
 

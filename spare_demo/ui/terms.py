@@ -7,11 +7,11 @@ from html import escape
 
 TERMS = {  # word on the page: what it means
     "visual token": (
-        "One patch of the picture as the language model receives it: a vector made from the patch "
-        "after the vision tower has looked at the whole picture."
+        "One patch of the picture as the language model receives it: a vector for that patch, "
+        "which the vision tower computes from the whole picture."
     ),
     "budget": (
-        "How many visual tokens are kept; the rest never enter the language model. Of methods "
+        "How many visual tokens are kept; the rest never enter the language model. For methods "
         "inside it, the average number of visual tokens over its layers, unless set otherwise."
     ),
     "Jaccard": (
@@ -19,30 +19,32 @@ TERMS = {  # word on the page: what it means
         "same tokens, 0 none in common."
     ),
     "weight": (
-        "What a method multiplies a patch's novelty by because of the question, CDPruner by its "
-        "square; novelty is how far the patch points away from all that were picked before. "
-        "Weights of two methods are not comparable."
+        "How much the question favours a patch: a method multiplies the patch's novelty by it, "
+        "CDPruner by its square. Novelty is how far the patch points away from all that were "
+        "picked before. Weights of two methods are not comparable."
     ),
     "leftover": (
         "The share of a patch's features (squared norm) that no combination of the kept tokens "
-        "gives back: 0 nothing, 1 all of it."
+        "can rebuild: 0 is none of it, 1 is all of it."
     ),
     "reconstruction error": (
         "The share of all tokens' features (Frobenius norm) that no combination of the kept ones "
-        "gives back. The SVD bound is the least that any k directions leave."
+        "can rebuild. The SVD bound is the smallest error that any k directions can reach."
     ),
     "KL": (
         "Kullback-Leibler divergence, in nats: how far the probabilities of the first word are "
         "from those of the unpruned model. 0 means the same."
     ),
-    "prefill": ("The language model's one pass over all that it is given, up to its first word."),
+    "prefill": (
+        "The language model's one pass over its whole input, up to the first word of its answer."
+    ),
     "operations": (
-        "Of the prefill, by arithmetic: two for each multiplication with its addition, every layer "
-        "with the tokens that it gets."
+        "Floating-point operations of the prefill, calculated: two for each multiplication with "
+        "its addition, each layer with the tokens that it gets."
     ),
     "cache": (
-        "The keys and values of all tokens so far, which the language model holds while it writes; "
-        "counted in its own tensors."
+        "The keys and values of all tokens so far, which the language model keeps while it writes "
+        "its answer; counted in its own tensors."
     ),
 }
 

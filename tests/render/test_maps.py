@@ -41,7 +41,7 @@ def test_leftover_is_drawn_on_the_scale_0_to_1(canvas: Canvas) -> None:
     np.testing.assert_allclose(colours(canvas, drawn), expected(canvas, values.numpy()), atol=1)
     assert drawn.sentence == (
         "Share of each patch that SPARE's 4 tokens cannot reconstruct: from 0.20 to 0.60, mean "
-        "0.40. 0 means that the kept ones make it up wholly, 1 that they hold nothing of it. The "
+        "0.40. 0 means that the kept tokens rebuild all of it, 1 that they rebuild none. The "
         "colours run from 0 to 1.00. 4 patches are more than half left over."
     )
     assert leftover_map(canvas, [0.0] * 16, "x", 16).sentence.endswith(

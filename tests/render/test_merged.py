@@ -61,8 +61,8 @@ def test_patches_are_drawn_as_what_became_of_them(canvas: Canvas, selection: Sel
 
 def test_the_sentence_counts_them(canvas: Canvas, selection: Selection) -> None:
     assert selection_overlay(canvas, selection, BLUE, "VisionZip").sentence == (
-        "VisionZip merged 16 tokens into 4: 1 as they are, 1 with others mixed in, 2 of no single "
-        "patch. 4 are only mixed in, 10 have no part."
+        "VisionZip merged 16 tokens into 4: 1 unchanged, 1 with others mixed in, 2 of no single "
+        "patch. 4 are only mixed in, 10 are unused."
     )
 
 

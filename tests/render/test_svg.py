@@ -71,8 +71,8 @@ def test_merged(canvas: Canvas) -> None:
     root = read(drawn.svg)
     assert outline_entry(root, canvas, "#d55e00") == {3, 5}
     assert words(root)[:4] == [
-        *("as they are 1", "others mixed in 1", "only mixed in 4"),
-        f"no part {canvas.grid.n - 6}",
+        *("unchanged 1", "others mixed in 1", "only mixed in 4"),
+        f"unused {canvas.grid.n - 6}",
     ]
     (title,) = root.iter(f"{SVG}title")
     assert title.text == drawn.sentence

@@ -24,7 +24,7 @@ def visit(guide: Guide, photo_file: str) -> Visit:
 def test_what_merges_is_drawn_at_the_budget(visit: Visit) -> None:
     html = merged_html(visit, 8, 0)
     assert html.count("<figure>") == html.count("data:image/png;base64,") == 1
-    assert "A VisionZip merged 16 tokens into 8: 6 as they are, 1 with others mixed in" in html
+    assert "A VisionZip merged 16 tokens into 8: 6 unchanged, 1 with others mixed in" in html
     assert "into 4" in merged_html(visit, 4, None)
 
 
