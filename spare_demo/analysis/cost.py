@@ -83,7 +83,7 @@ def allocated_sentence(rows: Sequence[CostRow]) -> str:
     if all(row.allocated_bytes <= row.kv_cache_bytes for row in rows):
         return ""
     return (
-        "Allocated: with room for the answer, or with the copy that a captured prefill keeps. "
+        "Allocated includes room for the answer, or the copy that a captured prefill keeps. "
         "Decoded together, each answer carries the time of the steps that it shared."
     )
 

@@ -27,8 +27,8 @@ _RIGHT_WORD = "the right first word"
 _SAYS_SO = "small model"  # in what the built-in model says of a question that is off topic
 _ASKED_WORDS = {
     "word": "a letter of {answer}",
-    "number": "any of the digit {answer}",
-    "things": "any of what is asked about",
+    "number": "any part of the digit {answer}",
+    "things": "any part of what is asked about",
 }
 
 
@@ -57,7 +57,7 @@ def headline(
     if is_off_topic(result, truth):
         return kept_sentence(result.methods, result.selections, n)
     # Methods inside the language model keep that many on average.
-    at = f"At {'a budget of ' if result.inside else ''}{k} of {n} tokens"
+    at = f"With {'a budget of ' if result.inside else ''}{k} of {n} tokens"
     grades = grades or {}
     if truth is not None and all(grades.get(label) is not None for label in answers):
         right = [label for label in answers if grades[label]]
@@ -68,11 +68,11 @@ def headline(
     missing = "".join(f" {names[label]} cannot meet this budget." for label in result.refused)
     places = _place_counts(result, asked)
     if asked is None or not places:
-        return f"{at} {said}{missing}"
+        return f"{at}, {said}{missing}"
     if not any(places.values()):
-        return f"{at} no kept patch shows {_asked_words(asked)}. {said}{missing}"
+        return f"{at}, no kept patch shows {_asked_words(asked)}. {said}{missing}"
     shown = f" {_places_sentence(places, asked, names)}" if lost else ""
-    return f"{at} {said}{missing}{shown}"
+    return f"{at}, {said}{missing}{shown}"
 
 
 def is_off_topic(result: Result, truth: str | None) -> bool:
@@ -98,7 +98,7 @@ def informed_sentence(titles: Mapping[str, str], selections: Mapping[str, Select
     """
     return " ".join(
         f"{titles[label]} chose {kept.informed} of its {len(kept)} tokens by its criterion; the "
-        "rest lie in the span of these, where it has nothing left to choose by."
+        "rest lie in the span of these, where it cannot tell them apart."
         for label, kept in selections.items()
         if kept.informed is not None and kept.informed < len(kept)
     )
@@ -176,7 +176,7 @@ def _against_truth(
         return f"{said}{_shares(answers[kept[0]], in_order, answers, _RIGHT_WORD)}."
     share = _shares(whole, [UNPRUNED], answers, _first_word(whole))
     said = f"{_answers(lost, answers, names)}; all tokens answer {unpruned}{share}"
-    return f"{said}. Right is {true}."
+    return f"{said}. The right answer is {true}."
 
 
 def _against_unpruned(answers: Mapping[str, Answer], names: Mapping[str, str]) -> str:

@@ -81,10 +81,11 @@ class LeaveOneOut:
         row = self._row_text(carrier, where)
         if self.turning:
             others = len(self.turning) - 1
-            also = "no other" if others == 0 else f"{others} of the others"
+            also = {0: "no other", 1: "1 other"}.get(others, f"{others} others")
             return (
-                f"{title}: without {row} the answer turns from {answer} to "
-                f"{_quoted(carrier.answer)} ({shares}). Of its {noun}, {also} would turn it alone."
+                f"{title}: without {row} the answer changes from {answer} to "
+                f"{_quoted(carrier.answer)} ({shares}). Of its {noun}, {also} would change it "
+                "alone."
             )
         kept = f"{title}: no single one of its {noun} carries the answer: whichever is left out, "
         kept += f"it stays {answer}"

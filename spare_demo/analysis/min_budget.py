@@ -62,19 +62,22 @@ class Sufficiency:
     def sentence(self, title: str) -> str:
         """What was found, in words. title: the method's."""
         text = self.trials[-1].text
-        answer = f"the unpruned answer “{text}”" if text else "the unpruned answer, which is empty,"
+        answer = f"“{text}”" if text else "empty"
         above = [trial for trial in self.trials if trial.budget >= self.smallest]
+        n = self.trials[-1].budget
         start = (
-            f"{title}: from {self.smallest} of {self.trials[-1].budget} tokens on {answer} stays, "
-            f"at all {len(above)} budgets tried there"
+            f"{title}: only with all {n} tokens is the answer {answer}"
+            if self.smallest == n
+            else f"{title}: with {self.smallest} or more of {n} tokens the answer stays {answer}, "
+            f"as with all tokens, at each of the {len(above)} budgets tried"
         )
         if not self.below:
             return f"{start}."
         other = next(trial.text for trial in self.trials if trial.budget == self.below)
-        ending = f"{start}; at {self.below} the answer is “{other}”."
+        ending = f"{start}; with {self.below} it is “{other}”."
         if self.returns:
-            ending += f" Below, it comes back at {listed(self.returns)}."
-        return ending + " Budgets between those tried may differ."
+            ending += f" Below that it returns at {listed(self.returns)}."
+        return ending + " Budgets that were not tried may differ."
 
 
 def find_sufficient(

@@ -65,7 +65,7 @@ def shown(*tokens: int, kind: Any = "word", answer: str = "FOX") -> Asked:
 
 def test_both_still_right_is_agreement() -> None:
     assert head(result(("FOX", 0.9), ("fox.", 0.8), ("FOX", 0.7))) == (
-        "At 4 of 16 tokens SPARE and CDPruner both still answer FOX, as all tokens do "
+        "With 4 of 16 tokens, SPARE and CDPruner both still answer FOX, as all tokens do "
         "(probability of the right first word 0.80 and 0.70)."
     )
 
@@ -73,7 +73,7 @@ def test_both_still_right_is_agreement() -> None:
 def test_one_loses() -> None:
     one = result(("FOX", 0.9), ("FOX", 0.8), ("TEA", 0.05))
     assert head(one) == (
-        "At 4 of 16 tokens SPARE still answers FOX; CDPruner answers TEA "
+        "With 4 of 16 tokens, SPARE still answers FOX; CDPruner answers TEA "
         "(probability of the right first word 0.80 and 0.05)."
     )
     # Whichever it is comes second, with its own number.
@@ -85,8 +85,8 @@ def test_one_loses() -> None:
 
 def test_both_lose() -> None:
     assert head(result(("FOX", 0.9), ("TEA", 0.1), ("CUP", 0.001))) == (
-        "At 4 of 16 tokens SPARE answers TEA, CDPruner answers CUP (probability of the right first "
-        "word 0.10 and <0.01); all tokens answer FOX, which is right."
+        "With 4 of 16 tokens, SPARE answers TEA, CDPruner answers CUP (probability of the right "
+        "first word 0.10 and <0.01); all tokens answer FOX, which is right."
     )
     assert "SPARE and CDPruner both answer TEA (probability of the right first word 0.10 and" in (
         head(result(("FOX", 0.9), ("TEA", 0.1), ("TEA", 0.1)))
@@ -95,7 +95,7 @@ def test_both_lose() -> None:
 
 def test_gain_is_a_right_answer_where_all_tokens_are_wrong() -> None:
     assert head(result(("TEA", 0.2), ("FOX", 0.6), ("BED", 0.1))) == (
-        "At 4 of 16 tokens SPARE answers FOX, which is right; all tokens answer TEA, CDPruner "
+        "With 4 of 16 tokens, SPARE answers FOX, which is right; all tokens answer TEA, CDPruner "
         "answers BED (probability of the right first word 0.60, 0.20 and 0.10)."
     )
 
@@ -103,20 +103,20 @@ def test_gain_is_a_right_answer_where_all_tokens_are_wrong() -> None:
 def test_all_wrong_claims_no_loss() -> None:
     made = result(("FOX", 0.6), ("TEA", 0.1), ("TEA", 0.1))
     assert head(made, truth="BED") == (
-        "At 4 of 16 tokens SPARE and CDPruner both answer TEA; all tokens answer FOX "
-        "(probability of FOX 0.60). Right is BED."
+        "With 4 of 16 tokens, SPARE and CDPruner both answer TEA; all tokens answer FOX "
+        "(probability of FOX 0.60). The right answer is BED."
     )
 
 
 def test_without_a_true_answer_it_is_held_against_all_tokens() -> None:
     same = result(("a red fox", 0.9), ("a red fox", 0.8), ("a red fox", 0.7))
     assert head(same, truth=None) == (
-        "At 4 of 16 tokens SPARE and CDPruner both answer “a red fox”, as all tokens do "
+        "With 4 of 16 tokens, SPARE and CDPruner both answer “a red fox”, as all tokens do "
         "(probability of “a” as the first word 0.80 and 0.70)."
     )
     one = result(("fox", 0.9), ("fox", 0.8), ("dog", 0.7))
     assert head(one, None) == (
-        "At 4 of 16 tokens SPARE answers fox; CDPruner answers dog (probability of fox 0.80 and "
+        "With 4 of 16 tokens, SPARE answers fox; CDPruner answers dog (probability of fox 0.80 and "
         "0.70); all tokens answer fox."
     )
     both = result(("a red fox", 0.9), ("a dog", 0.8), ("no", 0.7))
@@ -149,8 +149,8 @@ def test_a_long_answer_without_spaces_is_cut_and_two_of_them_are_told_apart() ->
     made = result((whole, 0.9), (a, 0.1), (b, 0.2))
     cut = "像" * 38 + " …"
     assert head(made, "spoon") == (
-        f"At 4 of 16 tokens SPARE answers “{cut}”, CDPruner answers “{cut}”; all tokens answer "
-        f"“{'画' * 38} …” (probability of “{'画' * 38} …” 0.90). Right is spoon."
+        f"With 4 of 16 tokens, SPARE answers “{cut}”, CDPruner answers “{cut}”; all tokens answer "
+        f"“{'画' * 38} …” (probability of “{'画' * 38} …” 0.90). The right answer is spoon."
     )
 
 
@@ -162,11 +162,11 @@ def test_what_only_a_judge_could_grade_is_not_graded() -> None:
 def test_kept_patches_lead_where_none_shows_what_is_asked_about() -> None:
     one = result(("FOX", 0.9), ("FOX", 0.8), ("TEA", 0.05))
     assert head(one, asked=shown(9, 10)) == (
-        "At 4 of 16 tokens no kept patch shows a letter of FOX. SPARE still answers FOX; CDPruner "
-        "answers TEA (probability of the right first word 0.80 and 0.05)."
+        "With 4 of 16 tokens, no kept patch shows a letter of FOX. SPARE still answers FOX; "
+        "CDPruner answers TEA (probability of the right first word 0.80 and 0.05)."
     )
     digit = result(("5", 0.9), ("5", 0.8), ("0", 0.05))
-    assert "no kept patch shows any of the digit 5. " in (
+    assert "no kept patch shows any part of the digit 5. " in (
         head(digit, "5", shown(9, kind="number", answer="5"))
     )
 
@@ -174,7 +174,7 @@ def test_kept_patches_lead_where_none_shows_what_is_asked_about() -> None:
 def test_kept_patches_are_counted_where_an_answer_is_lost_and_only_there() -> None:
     one, about = result(("FOX", 0.9), ("FOX", 0.8), ("TEA", 0.05)), shown(0, 1, 9, kind="things")
     assert head(one, asked=about).endswith(
-        ". SPARE keeps 2 of the 3 patches that show any of what is asked about, CDPruner none."
+        ". SPARE keeps 2 of the 3 patches that show any part of what is asked about, CDPruner none."
     )
     assert "patch" not in head(result(("FOX", 0.9), ("FOX", 0.8), ("FOX", 0.7)), asked=about)
 
@@ -200,7 +200,7 @@ def test_no_patches_are_counted_of_many_sets_or_of_what_is_no_set_of_patches(cha
 def test_inside_the_language_model_tokens_are_a_budget() -> None:
     inside = {"selections": {"A": A}, "methods": {"A": SPARE, "B": FASTV}}
     made = result(("FOX", 0.9), ("FOX", 0.8), ("FOX", 0.7), **inside)
-    assert head(made).startswith("At a budget of 4 of 16 tokens SPARE and FastV both still")
+    assert head(made).startswith("With a budget of 4 of 16 tokens, SPARE and FastV both still")
 
 
 def test_a_refused_schedule_is_said_beside_the_other_answer() -> None:
@@ -288,7 +288,7 @@ def test_answers_without_scores_or_words_are_said_without_numbers() -> None:
     made = result(("FOX", 0.9), ("", 0.8), ("FOX", 0.7))
     bare = {n: replace(a, first_logits=torch.empty(0)) for n, a in made.answers.items()}
     assert head(replace(made, answers=bare)) == (
-        "At 4 of 16 tokens CDPruner still answers FOX; SPARE answers nothing."
+        "With 4 of 16 tokens, CDPruner still answers FOX; SPARE answers nothing."
     )
 
 
@@ -298,9 +298,9 @@ def test_of_many_methods_it_gives_counts() -> None:
     answers = {str(i): answer("a" if i == 0 else "b", 0.5) for i in range(6)}
     many = replace(made, answers={"unpruned": answer("a", 0.9), **answers})
     assert head(many, None) == (
-        "At 4 of 16 tokens M0 answers as all tokens do; 5 methods answer otherwise."
+        "With 4 of 16 tokens, M0 answers as all tokens do; 5 methods answer otherwise."
     )
-    assert head(many, "a") == "At 4 of 16 tokens M0 still answers a; 5 methods answer b."
+    assert head(many, "a") == "With 4 of 16 tokens, M0 still answers a; 5 methods answer b."
 
 
 ALL = list(itertools.product(["FOX", "TEA", "CUP"], repeat=3))

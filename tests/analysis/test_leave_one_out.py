@@ -122,11 +122,11 @@ def test_the_sentence_names_the_token_that_turns_the_answer() -> None:
     )
     result = LeaveOneOut("FOX", math.log(0.98), 3, False, removals)
     assert result.sentence("A SPARE", where) == (
-        "A SPARE: without the patch in place 7 the answer turns from “FOX” to “TEA” (probability "
-        "of “FOX” 0.980 → 0.040). Of its 3 tokens, 1 of the others would turn it alone."
+        "A SPARE: without the patch in place 7 the answer changes from “FOX” to “TEA” (probability "
+        "of “FOX” 0.980 → 0.040). Of its 3 tokens, 1 other would change it alone."
     )
     alone = replace(result, rows=2, removals=removals[1:2] + removals[:1])
-    assert alone.sentence("A", where).endswith("Of its 2 tokens, no other would turn it alone.")
+    assert alone.sentence("A", where).endswith("Of its 2 tokens, no other would change it alone.")
     early = replace(result, rows=64)
     assert early.sentence("A SPARE", where) == "A SPARE: 3 of 64 tokens left out …"
 

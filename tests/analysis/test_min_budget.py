@@ -82,18 +82,18 @@ def test_the_sentence_says_what_was_tried_and_no_more() -> None:
     trials = (*(Trial(k, "7", True) for k in (2, 4, 16)), Trial(23, "1", False))
     known = Sufficiency((*trials, Trial(24, "7", True), Trial(576, "7", True)))
     assert known.sentence("SPARE") == (
-        "SPARE: from 24 of 576 tokens on the unpruned answer “7” stays, at all 2 budgets tried "
-        "there; at 23 the answer is “1”. Below, it comes back at 2, 4 and 16. Budgets between "
-        "those tried may differ."
+        "SPARE: with 24 or more of 576 tokens the answer stays “7”, as with all tokens, at each of "
+        "the 2 budgets tried; with 23 it is “1”. Below that it returns at 2, 4 and 16. Budgets "
+        "that were not tried may differ."
     )
     once = Sufficiency(known.trials[2:])
-    assert "Below, it comes back at 16. Budgets" in once.sentence("SPARE")
+    assert "Below that it returns at 16. Budgets" in once.sentence("SPARE")
     last = Sufficiency((Trial(575, "1", False), Trial(576, "7", True)))
-    assert "from 576 of 576 tokens on the unpruned answer “7” stays" in last.sentence("SPARE")
+    assert last.sentence("SPARE").startswith("SPARE: only with all 576 tokens is the answer “7”; ")
     always = Sufficiency((Trial(1, "", True), Trial(576, "", True)))
     assert always.sentence("SPARE") == (
-        "SPARE: from 1 of 576 tokens on the unpruned answer, which is empty, stays, at all 2 "
-        "budgets tried there."
+        "SPARE: with 1 or more of 576 tokens the answer stays empty, as with all tokens, at each "
+        "of the 2 budgets tried."
     )
     assert always.done
 

@@ -304,7 +304,7 @@ def test_compare_prints_the_headline_of_an_example(
     assert main([*argv, "--budget", "24", "--device", "cpu", "--panels", "difference"]) == 0
     words = " ".join(capsys.readouterr().out.split())
     assert (
-        "At 24 of 576 tokens no kept patch shows a letter of FOX. CDPruner still answers FOX; "
+        "With 24 of 576 tokens, no kept patch shows a letter of FOX. CDPruner still answers FOX; "
     ) in words
 
 
