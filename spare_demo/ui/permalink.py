@@ -30,12 +30,12 @@ MOST_CHARACTERS = 8_000
 """Longer addresses are cut off on their way by some servers."""
 
 _TOGETHER = {"shares": False, "together": True}
-_NO_METHOD = "there is no method {} here, or not with these settings; the page's own is set."
+_NO_METHOD = "there is no method {} here, or not with these settings; the page's default is used."
 _STALE = {
     "a": f"A: {_NO_METHOD}",
     "b": f"B: {_NO_METHOD}",
     "k": "A budget of {} does not fit this model's {tokens} tokens.",
-    "seed": "The seed {} is not a whole number this page takes.",
+    "seed": "The seed {} is not a whole number that this page accepts.",
     "scene": "The example {} is not among those for this model; choose another.",
     "fit": "This model cannot fit a picture by {}.",
     "layer": "Relevance cannot be read from layer {}.",
@@ -145,7 +145,7 @@ def controls_of_link(
             del controls[part]
             stale.append(
                 f"{part[-1].upper()}: {title_of(read_method(method, PRUNERS), PRUNERS)} cannot run "
-                "on this model; the page's own method is set."
+                "on this model; the page's default is used."
             )
         # With settings, which the menu does not list, or on a model that lacks it by CLIP.
         elif ":" in method or by != "clip":
@@ -160,7 +160,7 @@ def controls_of_link(
             stale.append(
                 "Press Ask to see your comparison with this model."
                 if changed
-                else "The page was loaded anew. Press Ask to see your comparison again."
+                else "The page was reloaded. Press Ask to see your comparison again."
             )
         elif not query.get("scene"):  # of an example the notice says why it is not here
             stale.append("A link carries no picture. Choose one and press Ask.")

@@ -62,8 +62,8 @@ def close_doors(app: ASGIApp) -> ASGIApp:
 
 
 _NOT_HERE = (
-    "This page answers on this machine only. Open it by 127.0.0.1, or start it with "
-    "--trusted-hosts and the name that you use."
+    "This page answers only under the names of its own machine. Open it at 127.0.0.1, or start it "
+    "with --trusted-hosts and the name that you use."
 )
 
 
@@ -105,8 +105,8 @@ MOST_PARTS = 100_000
 for a second or two with each million."""
 
 _TOO_MUCH = (
-    "The request holds more than any request of this page. Upload the picture as a file, and send "
-    "the name that this gives."
+    "The request holds more than this page ever sends. Upload the picture as a file, and send the "
+    "name that the upload returns."
 )
 
 

@@ -13,10 +13,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from spare_demo.ui.gate.doors import api_path, refuse
 from spare_demo.ui.gradio_compat.queue import events_in_queue
 
-FULL = "Too many are waiting for an answer just now. Ask again in a minute."
+FULL = "Too many visitors are waiting for an answer just now. Ask again in a minute."
 _ARRIVING = (
-    "As much as one address may send at a time is on its way already. Let some of it arrive, then "
-    "send this again."
+    "As much as one address may send at a time is on its way already. Wait until some of it has "
+    "arrived, then send this again."
 )
 
 
@@ -31,7 +31,7 @@ def share_fairly(app: ASGIApp, most: int, most_of_all: int, header: str) -> ASGI
     arriving: Counter[str] = Counter()  # whose bodies are not all here
     sentence = (
         f"As many requests as one address may have ({most}) are waiting or running already. "
-        "Let one of them finish, then ask again."
+        "Wait until one of them has finished, then ask again."
     )
 
     async def layer(scope: Scope, receive: Receive, send: Send) -> None:

@@ -15,19 +15,16 @@ from spare_demo.ui.gradio_compat.operations import call_sentence, operation_inpu
 from spare_demo.ui.gradio_compat.queue import knows_run
 
 _CALL = re.compile("/call(/v2)?/(?P<operation>[^/]+)(/(?P<run>[^/]+))?/?")
-_NO_EVENT = (
-    "This page has nothing of that number. Load the page again, or call an operation by its name."
-)
+_NO_EVENT = "There is no operation with this number. Load the page again, or call one by its name."
 _SENTENCES = {  # by the first word of the path
-    "upload": "The request holds something that is no file. Send each picture as a file named "
-    "files.",
-    "file": "The part of the file cannot be sent. Ask for one range of it at a time, or for all.",
+    "upload": "Part of the request is not a file. Send each picture as a file named files.",
+    "file": "This part of the file cannot be sent. Ask for one range at a time, or for all of it.",
     **dict.fromkeys(("queue", "run", "api"), _NO_EVENT),
 }
-_UNREAD = "The request is not what this address takes. Load the page again, or call an operation."
+_UNREAD = "This address does not take such a request. Load the page again, or call an operation."
 _NO_RUN = (
-    "There is no result under this name. It was fetched already, or nobody came for it in time: "
-    "call the operation again."
+    "There is no result under this name. It was already fetched, or not fetched in time. Call the "
+    "operation again."
 )
 
 

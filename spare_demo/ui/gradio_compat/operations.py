@@ -19,8 +19,8 @@ from spare_demo.ui.errors import fault_sentence
 from spare_demo.ui.gradio_compat.queue import end_run
 
 _NO_MCP = (
-    "The MCP server needs a package that is not here, or here in a version that Gradio does not "
-    "know. Install it: pip install 'gradio[mcp]'"
+    "The MCP server needs a package that is missing, or installed in a version that Gradio does "
+    "not know. Install it: pip install 'gradio[mcp]'"
 )
 _NO_DATA = (
     "The picture could not be read. Send it as data:image/png;base64,… (or jpeg): this server "
@@ -43,10 +43,10 @@ def call_sentence(inputs: Mapping[str, list[str]], name: str) -> str:
     inputs: of each operation, as `operation_inputs` gives them.
     """
     if name not in inputs:
-        return f"There is no operation of this name. There are: {', '.join(sorted(inputs))}."
+        return f"There is no operation of this name. Choose one of: {', '.join(sorted(inputs))}."
     return (
-        f"The inputs of {name} are {', '.join(inputs[name])}. Send the picture at least, and none "
-        "beside these."
+        f"The inputs of {name} are {', '.join(inputs[name])}. Send at least the picture, and no "
+        "other inputs."
     )
 
 

@@ -55,8 +55,8 @@ TickAsSent = kind_of(gr.Checkbox, preprocess=_tick_as_sent)
 
 _NO_FILE = (
     "Send the picture as a file: in Python image=handle_file('photo.png'), with handle_file from "
-    'gradio_client; else upload it to /gradio_api/upload and send {"path": …} with the name that '
-    "this gives."
+    'gradio_client; otherwise upload it to /gradio_api/upload and send {"path": …} with the name '
+    "that the upload returns."
 )
 
 

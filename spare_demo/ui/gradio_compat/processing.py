@@ -16,12 +16,12 @@ from spare_demo.ui.errors import fault_sentence, log_refusal
 from spare_demo.ui.gradio_compat.sessions import forget_state
 
 _UNREAD = (
-    "What was sent could not be read. A picture is uploaded as a file, and sent by the name that "
-    "this gives."
+    "What was sent could not be read. Upload a picture as a file first, then send the name that "
+    "the upload returns."
 )
 
 
-_NOT_OFFERED = "What was chosen is not offered here any more. Load the page again, and choose anew."
+_NOT_OFFERED = "What was chosen is not offered here any more. Load the page again and choose again."
 
 
 class Page(gr.Blocks):
