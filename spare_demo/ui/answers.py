@@ -68,7 +68,7 @@ def answers_html(
     if not instead:
         return answers
     return (
-        f'{instead}<details class="noise"><summary>What it says all the same: noise</summary>'
+        f'{instead}<details class="noise"><summary>Show its answers anyway: noise</summary>'
         f"{answers}</details>"
     )
 
@@ -116,8 +116,8 @@ def _bars(
         "<details class='first-words'><summary>Probability of the first word</summary>"
         f"<table><tbody>{rows}</tbody></table>"
         '<p class="axis" aria-hidden="true"><span>0</span><span>½</span><span>1</span></p>'
-        f"<p class='words'>“{escape(likeliest.text)}” as the first word: {escape(shares)}; bars "
-        "from top to bottom in this order, all on one axis from 0 to 1.</p></details>"
+        f"<p class='words'>“{escape(likeliest.text)}” as the first word: {escape(shares)}. The "
+        "bars follow this order from top to bottom, on one axis from 0 to 1.</p></details>"
     )
 
 
@@ -141,7 +141,7 @@ def _card(label: str, name: str, visit: Visit, likeliest: Candidate | None) -> s
         words = result.partial_text[label]
         figures = "stopped" if visit.stopped else "answering …"
     else:
-        words, figures = "", "not asked" if visit.stopped else "waits for its turn"
+        words, figures = "", "not asked" if visit.stopped else "waiting for its turn"
     whole = result.answers.get(UNPRUNED) if label != UNPRUNED else None
     terms = ("prefill", "cache") if label == UNPRUNED else ()
     marked = mark_terms(escape(figures), *terms)
@@ -162,7 +162,7 @@ def _said(words: str, answer: Answer | None, whole: Answer | None, truth: str | 
         apart = first_difference(words, whole.text)
         agrees = "same as all tokens"
         if apart is not None:
-            body, agrees = _marked(words, *apart.a), f"differs from word {apart.word + 1}"
+            body, agrees = _marked(words, *apart.a), f"differs from word {apart.word + 1} on"
         verdict = f'<span class="verdict">{agrees}</span>'
     if answer is not None and truth is not None:
         right = _grade_html(words, truth)
@@ -190,7 +190,7 @@ def _refusal(visit: Visit, slot: str) -> str:
 
 def _figures(answer: Answer) -> str:
     prefill, cache = seconds_text(answer.prefill_seconds), bytes_text(answer.kv_cache_bytes)
-    cut = " · cut at the longest answer" if answer.ended == "length" else ""
+    cut = " · cut off at the maximum length" if answer.ended == "length" else ""
     return f"prefill {prefill} · cache {cache}{cut}"
 
 
@@ -226,7 +226,7 @@ def own_html(
         )
         by_word = f"; word by word: {pieces}" if len(change.words) > 1 else ""
         shift = (
-            f'<p class="figures">KL of the first token: {change.kl:.3g} nats. Probability of the '
+            f'<p class="figures">KL of the first word: {change.kl:.3g} nats. Probability of the '
             f"unpruned answer: {share_text(change.probability)} (was "
             f"{share_text(change.whole_probability)}){by_word}.</p>"
         )

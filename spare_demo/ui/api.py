@@ -124,7 +124,7 @@ class Api:
                 raise ValueError(
                     f"{methods[method].title} has no single token set: it chooses inside the "
                     "language model, layer by layer. "
-                    + (f"And {reason}." if reason else "Ask /compare, which tells what they kept.")
+                    + (f"And {reason}." if reason else "Call /compare, which says what they kept.")
                 )
             view = self._view(line, image, question, guidance_text)
             k = read_budget(budget, view.tokens.n)

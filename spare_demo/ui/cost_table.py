@@ -31,17 +31,17 @@ def cost_html(visit: Visit, floor: Callable[[Answer], float | None]) -> str:
     floor: the least time this device could take for an answer's prefill, where that is known.
     """
     if {*visit.result.answers, *visit.result.refused} != {UNPRUNED, *SLOTS}:
-        return '<p class="note">Measured once all three answers are there.</p>'
+        return '<p class="note">Measured as soon as all three answers are there.</p>'
     names = {UNPRUNED: "All tokens", **visit.titles}
     rows = cost_rows(visit.result.answers)
     floors = [_floor_below(answer, floor) for answer in visit.result.answers.values()]
     lines = [
         ("tokens in", *[str(row.prompt_tokens) for row in rows]),
-        ("of them visual", *[tokens_text(row) for row in rows]),
+        ("visual tokens in", *[tokens_text(row) for row in rows]),
         *_stages_before(visit, len(rows)),
         ("prefill", *[seconds_text(row.prefill_seconds) for row in rows]),
-        ("its floor", *["not known" if s is None else seconds_text(s) for s in floors]),
-        ("its operations", *[operations_text(row.prefill_operations) for row in rows]),
+        ("prefill floor", *["not known" if s is None else seconds_text(s) for s in floors]),
+        ("prefill operations", *[operations_text(row.prefill_operations) for row in rows]),
         ("decode", *[seconds_text(row.decode_seconds) for row in rows]),
         ("tokens out", *[str(row.new_tokens) for row in rows]),
         ("KV cache", *[bytes_text(row.kv_cache_bytes) for row in rows]),
@@ -53,20 +53,20 @@ def cost_html(visit: Visit, floor: Callable[[Answer], float | None]) -> str:
     notes = [newline_sentence(visit.result.answers)]
     if which := " and ".join(visit.exploration.select_seconds):
         notes.append(
-            f"Select, {which}: all {visit.exploration.n} picks at once, of which every budget "
-            "takes the first ones."
+            f"Select, {which}: all {visit.exploration.n} tokens are put in order once, and every "
+            "budget takes the first of them."
         )
     if visit.exploration.inside:
         notes.append(
-            "Operations and cache are those of every layer with the tokens it got; the operations "
-            "leave out what a method computes between layers."
+            "Operations and cache count each layer with the tokens it got; the operations leave "
+            "out what a method computes between layers."
         )
         notes.extend(_paper_counts(visit))
     notes.append(allocation_note)
     if any(floors):
         notes.append(
-            "Floor: the least this device could take for the prefill, from its memory's speed and "
-            "its rate of arithmetic, both measured at start."
+            "Floor: the least time this device could take for the prefill, given its memory speed "
+            "and arithmetic rate, both measured when the app started."
         )
     head, kinds = ["", *(names[row.label] for row in rows)], [row.label.lower() for row in rows]
     return (

@@ -30,7 +30,7 @@ from spare_demo.ui.visit import Visit
 
 TITLE = SOFTWARE_TITLE
 DESCRIPTION = (
-    "Which visual tokens of your picture a pruning method keeps, why those, and what the model "
+    "See which visual tokens of your picture a pruning method keeps, why, and what the model "
     "still answers: SPARE beside CDPruner, or any two of many methods."
 )
 PREVIEW_SIZE = (1200, 630)

@@ -17,8 +17,8 @@ from spare_demo.ui.layout import CONTROLS, fold
 
 GALLERY_FILE = examples.FOLDER / "gallery.json"
 _HOW = (
-    '<p class="note">Mined by <code>python -m spare_demo evaluate --gallery DIR --seeds {} {}'
-    "</code>. Choose one to ask it.</p>"
+    '<p class="note">Found by <code>python -m spare_demo evaluate --gallery DIR --seeds {} {}'
+    "</code>. Click one to ask its question.</p>"
 )
 TO_TOP = "() => { window.scrollTo(0, 0) }"
 OPENED = (*CONTROLS, "example")

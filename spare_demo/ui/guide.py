@@ -61,7 +61,7 @@ class Guide:
         """
         question, path = self.settings.check_question(request.question), request.image
         if not isinstance(path, str) or not path:
-            raise PictureError("There is no picture yet. Drop one in, or take an example below it.")
+            raise PictureError("There is no picture yet. Drop one in, or choose an example.")
         self._check_size(path)
         model, relevance, together = self.model, request.relevance, request.together
         positions = model.position_option(request.positions)

@@ -39,7 +39,7 @@ BUDGETS = (16, 32, 64, 128, 192)
 METHODS = ("spare", "cdpruner", "random", "uniform")
 MOST_SCENES = 200
 MOST_SCENES_IN_PUBLIC = 20  # others wait for the same model
-TO_COME = panels.words_html("Run draws the curve here. It grows scene by scene.")
+TO_COME = panels.words_html("Press Run to draw the curve here. It grows scene by scene.")
 _RESAMPLES = 400  # for intervals that are drawn again after every scene
 _CASES = 12
 _FILES = 200  # of all visitors; older ones are of no use
@@ -226,7 +226,7 @@ class Lab:
         sentence = f"{names} on {len(pairs)} of {len(rows)} questions at {words(k)}."
         if pairs:
             more = f" The first {_CASES} are shown." if len(pairs) > _CASES else ""
-            sentence += f"{more} Choose one to open it in the comparison."
+            sentence += f"{more} Click one to open it under Compare."
         shown = pairs[:_CASES]
         pictures = [(self._picture(bench, one), _caption(one, other)) for one, other in shown]
         return pictures, [one for one, _ in shown], sentence

@@ -31,11 +31,12 @@ _RUNNING: dict[str, Any] = {"concurrency_id": "lab", "concurrency_limit": 1}
 _AGAIN = ("curve", "cases", "download", "a", "b", "at")
 
 _INTRO = (
-    "<p>Measure methods on drawn scenes whose answers are known. Every question is answered with "
-    "what each method keeps at each budget; the bars are 95\u00a0% intervals over scenes.</p>"
+    "<p>Measure how often answers stay right, on drawn scenes whose true answers are known. Every "
+    "question is asked with the tokens that each method keeps at each budget. Bars are 95\u00a0% "
+    "intervals over scenes.</p>"
 )
 _CLI = (
-    "For longer runs, your own questions and every figure: "
+    "For longer runs, questions of your own and all figures: "
     "<code>python -m spare_demo evaluate --help</code>"
 )
 
@@ -53,14 +54,14 @@ def lay_out_lab(lab: Lab) -> SimpleNamespace:
                 names, value=chosen, label="Methods", multiselect=True, elem_id="lab-methods"
             )
             parts.budgets = gr.CheckboxGroup(
-                budgets, value=budgets, label="Visual tokens kept", elem_id="lab-budgets"
+                budgets, value=budgets, label="Budgets: visual tokens kept", elem_id="lab-budgets"
             )
             sets = [(words, name) for name, words in SET_WORDS.items()]
             parts.which = gr.Radio(sets, value="held-out", label="Drawn scenes")
             most = f"Scenes (up to {lab.most_scenes})"
             with gr.Row():
                 parts.scenes = NumberAsSent(10, label=most, min_width=120, elem_id="lab-scenes")
-                parts.seed = NumberAsSent(0, label="Seed of random", min_width=120)
+                parts.seed = NumberAsSent(0, label="Random seed", min_width=120)
             with gr.Row(elem_id="lab-actions"):
                 parts.run = gr.Button("Run", variant="primary", min_width=80, elem_id="lab-run")
                 parts.stop = gr.Button(
@@ -74,7 +75,7 @@ def lay_out_lab(lab: Lab) -> SimpleNamespace:
             parts.progress = gr.HTML(elem_id="lab-progress")
             gr.HTML(f'<p class="note">{_CLI}</p>')
         with gr.Column(scale=7, min_width=320, elem_id="lab-found"):
-            gr.HTML("<h2>Right answers against tokens kept</h2>")
+            gr.HTML("<h2>Right answers at each budget</h2>")
             parts.curve = gr.Plot(show_label=False, elem_id="lab-curve")
             parts.curve_words = gr.HTML(TO_COME, elem_id="lab-curve-words")
             parts.skills = gr.HTML(elem_id="lab-skills")
@@ -82,7 +83,7 @@ def lay_out_lab(lab: Lab) -> SimpleNamespace:
     with gr.Row(elem_id="lab-compared"):
         parts.a = gr.Dropdown(names, value=chosen[0], label="A", elem_id="lab-a")
         parts.b = gr.Dropdown(names, value=chosen[-1], label="B", elem_id="lab-b")
-        parts.at = gr.Radio(budgets, value=middle(budgets), label="Tokens kept", elem_id="lab-at")
+        parts.at = gr.Radio(budgets, value=middle(budgets), label="Budget", elem_id="lab-at")
     parts.cases_words = gr.HTML(elem_id="lab-cases-words")
     parts.cases = thumbnails([], "lab-cases")
     return parts

@@ -23,16 +23,16 @@ CONTROLS = (
 )
 """The parts that say what is asked and how, by name."""
 
-_TOWER_LAYERS = [("last but one, as CDPruner released", -2), ("last, CLIP's own output", -1)]
-_VIEWS = [("in equal shares to each view", False), ("over all views together", True)]
+_TOWER_LAYERS = [("last but one, as in CDPruner's code", -2), ("last, CLIP's own output", -1)]
+_VIEWS = [("an equal share for each view", False), ("all views compete for it", True)]
 PERCENTS = (5, 10, 20, 50)
-_TWO_QUESTIONS = "Examples: choose one again for its other question"
-_TEXTS = [("whole question", "stretches"), ("every token of it", "tokens")]
+_TWO_QUESTIONS = "Examples: click one again for its other question"
+_TEXTS = [("the whole question", "stretches"), ("each token of it", "tokens")]
 _THUMBNAIL = 112
 """Side of an example's small picture, in pixels: more than twice what is shown on most screens."""
 _GUESS = """<div class="guess-toggle">
 <label><input type="checkbox" autocomplete="off">
-<span>Guess first: will each answer stay?</span></label>
+<span>Guess first: will each answer survive?</span></label>
 <b id="guess-score" role="status"></b></div>"""
 _GUIDANCE = [("CLIP, as in the papers", "clip"), ("words of the language model, not CLIP", "words")]
 
@@ -69,16 +69,16 @@ def lay_out(demo: gr.Blocks, handlers: Handlers, shown: PageChanges) -> SimpleNa
         parts.curve_words = gr.HTML(shown["curve_words"])
     parts.kl_fold = fold(CHANGES, "changes", gives_answers)
     with parts.kl_fold:
-        parts.measure = gr.Button("Measure it", size="sm", elem_id="measure")
+        parts.measure = gr.Button("Measure", size="sm", elem_id="measure")
         parts.kl = gr.Plot(show_label=False, visible=False, elem_id="kl")
         parts.kl_words = gr.HTML(panels.KL_WORDS)
     parts.cost_fold = fold(shown["cost_fold"]["label"], "price", gives_answers)
     with parts.cost_fold:
         parts.cost = gr.HTML(shown["cost"], elem_id="cost")
-    with fold("Question against question", "against"):
+    with fold("Two questions about one picture", "against"):
         with gr.Row():
             parts.other = gr.Textbox(
-                label="A second question on the same picture", scale=4, elem_id="other"
+                label="A second question about this picture", scale=4, elem_id="other"
             )
             parts.compare_questions = gr.Button(
                 "Compare", scale=1, min_width=100, elem_id="compare-questions"
@@ -87,7 +87,7 @@ def lay_out(demo: gr.Blocks, handlers: Handlers, shown: PageChanges) -> SimpleNa
     with fold("All methods at this budget", "all-methods"):
         parts.compare_all = gr.Button("Compare all methods", size="sm", elem_id="compare-all")
         parts.many = gr.HTML(elem_id="many")
-    with fold("Keep it, cite it", "keep"):
+    with fold("Save or cite", "keep"):
         parts.cite = script_part("cite", "cite")
     with fold("Terms", "terms"):
         gr.HTML(glossary_html())
@@ -96,8 +96,8 @@ def lay_out(demo: gr.Blocks, handlers: Handlers, shown: PageChanges) -> SimpleNa
             parts.token = gr.Number(
                 0,
                 label="Token",
-                info="0 shows all of them; from 1 on, what went into that one. Inside the language "
-                "model: in the layer where the slider below the picture stands.",
+                info="0 shows every merged token; any other number shows what went into that one. "
+                "Inside the language model, the slider below the picture sets the layer.",
                 elem_id="merged-token",
             )
             parts.show_merged = gr.Button(
@@ -174,7 +174,7 @@ def _lay_out_asked(
                 elem_id=f"method-{slot}",
             )
             for slot, name, label in zip(
-                "ab", handlers.first_methods, ("A (blue)", "B (vermilion)"), strict=True
+                "ab", handlers.first_methods, ("Method A (blue)", "Method B (orange)"), strict=True
             )
         ]
     for slot, name, menu in zip("ab", handlers.first_methods, menus, strict=True):
@@ -186,22 +186,25 @@ def _lay_out_asked(
             for menu, slot in zip(menus, "AB", strict=True)
         )
         fits = [(words, aspect) for aspect, words in model.aspects.items()]
-        parts.aspect = gr.Radio(fits, value=fits[0][1], label="The model sees the picture")
+        parts.aspect = gr.Radio(fits, value=fits[0][1], label="How the model sees the picture")
         parts.guidance_text.render()
         with_clip = model.text_tower is not None
         parts.relevance_layer = gr.Radio(
             _TOWER_LAYERS,
             value=-2,
-            label="Relevance from the vision tower's layer",
+            label="Relevance is read from the vision layer",
             visible=with_clip,
         )
         parts.relevance_text = gr.Radio(
-            _TEXTS, value="stretches", label="Relevance to the", visible=with_clip
+            _TEXTS,
+            value="stretches",
+            label="Relevance compares patches with",
+            visible=with_clip,
         )
         parts.together = gr.Radio(
             _VIEWS,
             value=False,
-            label="The budget goes",
+            label="How views share the budget",
             visible=model.several_views,
             elem_id="views",
         )
@@ -209,13 +212,13 @@ def _lay_out_asked(
         parts.positions = gr.Radio(
             places,
             value=places[0][1],
-            label="Kept tokens have the positions",
+            label="Positions of kept tokens",
             info=model.position_note or None,
             interactive=len(places) > 1,
             visible=model.has_language_model,
             elem_id="positions",
         )
-        parts.seed = NumberAsSent(handlers.settings.seed, label="Seed of random picks")
+        parts.seed = NumberAsSent(handlers.settings.seed, label="Random seed")
 
 
 def _lay_out_budget(parts: SimpleNamespace, handlers: Handlers, shown: PageChanges) -> None:

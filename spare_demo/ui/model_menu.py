@@ -42,14 +42,14 @@ def model_menu(demo: gr.Blocks, model_switch: ModelSwitch) -> Callable[[Any], No
                 model_switch.offered,
                 value=settings.model,
                 label="Model",
-                info="Those of the table, and those the server was started with by --models.",
+                info="The usual models, and any that the server was started with (--models).",
                 scale=5,
                 min_width=300,
                 elem_id="model-name",
             )
             typed = gr.Textbox(
-                label="Or another one",
-                info="A folder with a checkpoint, or a repository of the Hugging Face hub.",
+                label="Or type another one",
+                info="A folder with a checkpoint, or a repository on the Hugging Face hub.",
                 scale=3,
                 elem_id="model-typed",
             )
@@ -57,7 +57,7 @@ def model_menu(demo: gr.Blocks, model_switch: ModelSwitch) -> Callable[[Any], No
                 [("full" if b == 16 else f"{b} bits", b) for b in BITS],
                 value=settings.bits,
                 label="Weights",
-                info="Fewer take less memory; they need bitsandbytes.",
+                info="Fewer bits take less memory, and need bitsandbytes.",
                 scale=4,
                 min_width=300,
             )
@@ -109,7 +109,7 @@ def model_menu(demo: gr.Blocks, model_switch: ModelSwitch) -> Callable[[Any], No
 
     def loading_html() -> str:
         name = model_switch.loading
-        words = "is being loaded already. The page reopens with it; Cancel keeps the present model."
+        words = "is already being loaded. The page reopens with it; Cancel keeps the present model."
         return panels.words_html(f"{name} {words}") if name else ""
 
     def open_menu() -> tuple[Any, str]:
@@ -172,8 +172,8 @@ def upcoming_html(title: str) -> str:
     if not title:
         return ""
     return panels.words_html(
-        f"{title}, which knows photos, is being loaded and answers here in a few minutes. The page "
-        "reopens with it; what you want to keep of a comparison can be saved below until then."
+        f"{title}, which knows photos, is being loaded and will answer here in a few minutes. The "
+        "page then reopens with it, so save below what you want to keep of a comparison."
     )
 
 
@@ -196,7 +196,7 @@ def offers_html(offers: list[Offer]) -> str:
     return (
         f"{panels.table_html('Models on this machine', _HEAD, rows, 'cost')}"
         f"<p class='words'>{free} "
-        "without the present model. Needs and seconds are arithmetic: from the published sizes, "
+        "without the present model. Needs and times are estimates, made from the published sizes "
         "and from how fast this machine multiplies matrices and reads memory. A question is three "
         "answers of 16 tokens about the largest picture; a real one takes somewhat longer.</p>"
     )
@@ -207,13 +207,13 @@ def _fit_text(room: Room) -> str:
 
 
 def _download_text(count: int) -> str:
-    return size_words(count) if count else "nothing: is here"
+    return size_words(count) if count else "nothing, it is here"
 
 
 def _seconds_text(offer: Offer) -> str:
     seconds = offer.seconds
     if seconds is None:
-        return "long: slow in fewer bits" if offer.room.fits else "–"
+        return "long: fewer bits are slow here" if offer.room.fits else "–"
     if seconds < 10:
         return f"{max(seconds, 0.1):.1f} s"
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"

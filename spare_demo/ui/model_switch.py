@@ -120,8 +120,8 @@ class ModelSwitch:
             return self.outcome
         except LoadingCancelled:
             self.outcome = (
-                f"Loading was cancelled. {self.model.title} is still here, and whole files that "
-                "were downloaded are kept for another time."
+                f"Loading was cancelled. {self.model.title} is still here, and files that were "
+                "downloaded whole are kept for another time."
             )
             raise ModelError(self.outcome) from None
         except (ModelError, ValueError) as error:

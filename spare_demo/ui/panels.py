@@ -24,12 +24,12 @@ STORIES = {  # name in js/stories.js, which tells them: title
 
 _NEED_ANSWERS = (
     "“How few are enough?”, “Which token carries the answer?”, the change of probabilities, the "
-    "costs and the Lab need answers too, and are not shown."
+    "costs and the Lab need answers too, so they are not shown."
 )
 
 _TAGLINE = (
-    "Look inside visual token pruning: which of a picture's visual tokens a method keeps, and what "
-    "the language model still answers from them."
+    "A vision-language model reads a picture as hundreds of visual tokens. Pruning keeps only a "
+    "few: see which ones, and whether the answer survives."
 )
 
 
@@ -38,13 +38,13 @@ def header_html(model: Model) -> str:
     prompt = ""
     if model.system == "vicuna_v1" and model.has_language_model:
         prompt = (
-            " Asked with Vicuna's system sentence, as in the papers; <code>--system none</code> "
-            "leaves it out."
+            " Its prompt begins with Vicuna's system sentence, as in the papers; "
+            "<code>--system none</code> leaves it out."
         )
     part, description = "", model.description
     if not model.has_language_model:
         part = ", without its language model,"
-        description = "What methods keep, and why, on real features; no answers."
+        description = "It shows what methods keep, and why, but gives no answers."
     stories = "".join(
         f'<button type="button" data-story="{name}">{escape(title)}</button>'
         for name, title in STORIES.items()
@@ -91,8 +91,8 @@ def notes_html(visit: Visit, *more: str) -> str:
     stretches = visit.exploration.view.text_stretches
     if stretches > 1:
         notes.append(
-            f"The question fills {stretches} stretches of 77 CLIP tokens. Each gives one text "
-            "embedding and relevance is their mean, as CDPruner released it."
+            f"The question is longer than the 77 tokens that CLIP reads, so it is split into "
+            f"{stretches} parts. Relevance is the mean over them, as in CDPruner's released code."
         )
     return "".join(f'<p class="note">{escape(note)}</p>' for note in notes)
 
@@ -120,13 +120,12 @@ def unknown_picture_html(private: bool) -> str:
     )
     return (
         '<section class="instead" role="note"><h3>This small model knows drawn scenes only</h3>'
-        "<p>It does not recognise this picture as a scene that it drew, so whatever it said about "
-        "it would be noise, and the tokens on the picture are its own, not those of a model that "
-        "knows photos.</p>"
+        "<p>This picture does not look like one of its drawn scenes, so its answers would be "
+        "noise. The tokens shown are its own, not those of a model that knows photos.</p>"
         f"<p>{escape(tiny.title)} answers about photos: it needs {escape(tiny.needs)}.</p>{here}"
-        f"<p>Or start the app with it: <code>{serve} --model {tiny.name}</code>. For the tokens of "
-        f"{escape(seven.title)} without answers, on any computer: <code>{serve} --model "
-        f"{seven.name} --without-language-model</code>, 1.2 GB to download.</p></section>"
+        f"<p>Or start the app with it: <code>{serve} --model {tiny.name}</code>. To see the tokens "
+        f"of {escape(seven.title)} on any computer, without answers: <code>{serve} --model "
+        f"{seven.name} --without-language-model</code> (downloads 1.2 GB).</p></section>"
     )
 
 
@@ -134,9 +133,9 @@ def off_topic_html() -> str:
     """In the place of the answers to a question that the built-in model was not made for."""
     return (
         f'<section class="instead" role="note"><h3>{MADE_FOR}</h3>'
-        "<p>It did not understand this question as one about a drawn scene, so that its answers "
-        "say nothing about pruning. Ask in English about what is drawn, for instance “How many "
-        "objects are there?”, or say it in other words.</p></section>"
+        "<p>It did not take this question for one about a drawn scene, so its answers say nothing "
+        "about pruning. Ask in English about what is drawn, for instance “How many objects are "
+        "there?”, or put the question in other words.</p></section>"
     )
 
 
@@ -164,7 +163,8 @@ def truth_html(answer: str | None) -> str:
 def rank_sentence(rank: int) -> str:
     """What the rank of a picture's features means for picks beyond it."""
     return (
-        f"This picture's features have rank {rank}: past {rank} picks nothing is left to choose by."
+        f"This picture's features have rank {rank}: {rank} picks can rebuild all of them, and "
+        "beyond these a method has nothing left to choose by."
     )
 
 
@@ -194,7 +194,7 @@ def words_html(sentence: str, done: bool = True) -> str:
 
 
 _KL_SENTENCES = (
-    "How far the probabilities of the first word are from the unpruned model's (KL), for A, B and "
-    "random picks. Measuring runs the model some fifty times."
+    "How far pruning moves the probabilities of the answer's first word (KL), for A, B and random "
+    "picks. Measuring runs the model about fifty times."
 )
 KL_WORDS = f'<p class="words">{mark_terms(_KL_SENTENCES, "KL")}</p>'

@@ -16,9 +16,7 @@ from spare_demo.render.overlay import layer_overlay, selection_overlay
 from spare_demo.ui.visit import SLOTS, Visit
 
 _COLOURS = dict(zip(SLOTS, (BLUE, VERMILION), strict=True))
-_NONE = (
-    "Neither A nor B merges tokens: what the language model gets of them are patches as they are."
-)
+_NONE = "Neither A nor B merges tokens: each token that the language model gets is a single patch."
 
 
 def merged_html(visit: Visit, budget: int, token: float | None, layer: float | None = None) -> str:
@@ -31,7 +29,7 @@ def merged_html(visit: Visit, budget: int, token: float | None, layer: float | N
     Raises ValueError, with a sentence to show, where the token is none.
     """
     if token is not None and not math.isfinite(token):
-        raise ValueError("Type the token's number: 0 for all of them, or from 1 on.")
+        raise ValueError("Type the token's number: 0 for all of them, or 1 and up.")
     selections = visit.exploration.selections(budget)
     figures = []
     for slot, colour in _COLOURS.items():
@@ -62,7 +60,7 @@ def _in_layer(visit: Visit, slot: str, token: float | None, layer: float | None)
         return layer_overlay(visit.canvas, layer_set, at, depth, _COLOURS[slot], label)
     where = f"In layer {at + 1} of {depth} {label}"
     if layer_set.sources is None:
-        raise ValueError(f"{where} has merged nothing. Move the slider over the layers to another.")
+        raise ValueError(f"{where} has merged nothing. Move the layer slider to another layer.")
     return source_map(visit.canvas, layer_set.sources, int(token) - 1, where)
 
 

@@ -34,7 +34,7 @@ from spare_demo.ui.wire import MadeFile, array, to_json, to_numbered_json
 
 _NO_SET = (
     "It chooses inside the language model, layer by layer, so there is no one set of tokens to "
-    "leave one out of. Choose a method that prunes before it."
+    "leave one out of. Choose a method that prunes before the language model."
 )
 _REDRAW_SECONDS = 1.0
 """Least time between two drawings of all methods: each sends all of its pictures."""
@@ -67,8 +67,8 @@ class Studies:
                 }
         if not results:
             raise ValueError(
-                "Both methods choose anew at every budget: no order of picks to search. Choose "
-                "SPARE or CDPruner for A or B."
+                "Both methods choose anew at every budget, so there is no order of picks to "
+                "search. Choose SPARE or CDPruner for A or B."
             )
 
     def carrier(self, budget: object, visit: Visit) -> Iterator[PageChanges]:
@@ -130,7 +130,7 @@ class Studies:
         """Another question on the same picture: how far relevance and picks moved."""
         question, request = self.settings.check_question(other), visit.request
         if not question or not request.question:
-            raise ValueError("Two questions are compared. Ask one above and type the other here.")
+            raise ValueError("This compares two questions. Ask one above and type the other here.")
         k, first = slider_budget(self.model, budget, visit), visit.exploration
         picture = first.view.picture
         view = self.model.ask(picture, question, request.relevance, request.together)

@@ -50,7 +50,8 @@ def enough_html(visit: Visit, results: Mapping[str, Sufficiency]) -> str:
         )
     parts += [
         words_html(
-            f"{visit.titles[slot]} chooses anew at every budget: no order of picks to search."
+            f"{visit.titles[slot]} chooses anew at every budget, so there is no order of picks to "
+            "search."
         )
         for slot, method in visit.exploration.methods.items()
         if slot in visit.titles and not method.nested

@@ -183,7 +183,7 @@ _SKETCHES = {
         "More patches in the first layers, fewer in later ones.",
         ("####.#..#", "####...#.", "####.#...", "####...#."),
     ),
-    "controls": ("Patches are kept without a look at them.", ("#.#.", "....", "#.#.", "....")),
+    "controls": ("Patches are kept without looking at them.", ("#.#.", "....", "#.#.", "....")),
 }
 
 

@@ -27,7 +27,7 @@ from spare_demo.ui.steps import Handler, PageChanges
 from spare_demo.ui.times_log import with_times
 
 _FOLDS = ("lost_fold", "cost_fold", "kl_fold")
-_AGAIN = " Choose it again to ask: "  # between the questions of an example
+_AGAIN = " Click it again to ask: "  # between the questions of an example
 
 _WITH_LAYER = "(token, _, ...more) => [token, SPARE.state.depth, ...more]"
 _FILM_OVER = "() => { SPARE.emit('film-over') }"
@@ -37,8 +37,8 @@ ANSWERING: dict[str, Any] = {"concurrency_id": "model", "concurrency_limit": 1}
 # A study asks many times in one turn, which lasts no longer once another is waited for.
 STUDY_SECONDS = 60.0
 _NO_LONGER = (
-    "Others are waiting, so this ended after a minute, with what was found by then. Start it again "
-    "when fewer are here, or at a smaller budget."
+    "Others are waiting, so this stopped after a minute, with what it had found. Start it again "
+    "later, or at a smaller budget."
 )
 # It asks many times: it waits for other searches only, and whoever asks once does not wait for it.
 _FINDING: dict[str, Any] = {"concurrency_id": "find", "concurrency_limit": 1}
@@ -57,7 +57,7 @@ def until_asked(steps: Iterator[PageChanges], visits: OpenVisits) -> Iterator[Pa
     picture: PageChanges = {}
     for values in steps:
         if visits.times_put() != before:
-            ended = tried_html("The search ended, as something else was asked.")
+            ended = tried_html("The search stopped because something else was asked.")
             yield picture | {"tried": ended}
             return
         if "image" in values:

@@ -249,7 +249,7 @@ def test_answers_are_held_against_the_true_one(reader) -> None:
     reader.ask("Is the purple object left or right of the object with the number 9?")
     expect(reader.find("#answers .grade.wrong").first).to_contain_text("✗ wrong: it is left")
     reader.ask("What else is there?")
-    note = "It did not understand this question as one about a drawn scene"
+    note = "It did not take this question for one about a drawn scene"
     expect(reader.find("#answers")).to_contain_text(note)
     expect(reader.find("#answers .verdict").last).to_be_hidden()  # in a fold
     expect(reader.find("#answers .grade")).to_have_count(0)
@@ -490,7 +490,7 @@ def test_a_lost_connection_loses_no_input(open_window, served, wide_picture: Pat
     expect(visitor.find(".toast-body")).to_contain_text("Connection")
     visitor.page.context.set_offline(False)
     expect(visitor.find("#notice")).to_have_text(
-        "The page was loaded anew. Press Ask to see your comparison again."
+        "The page was reloaded. Press Ask to see your comparison again."
     )
     expect(visitor.find("#question textarea")).to_have_value("What is green?")
     expect(visitor.find("#method-b input")).to_have_value("Uniform grid")
@@ -520,7 +520,7 @@ def test_who_loads_the_page_anew_in_a_run_reads_of_no_lost_connection(
     visitor.page.route(served.url + "/", answer_late)
     visitor.page.reload()
     expect(visitor.find("#notice")).to_have_text(
-        "The page was loaded anew. Press Ask to see your comparison again."
+        "The page was reloaded. Press Ask to see your comparison again."
     )
 
 
@@ -543,7 +543,7 @@ def test_a_server_that_was_started_anew_is_asked_with_the_same_input(
         visitor.page.evaluate(
             "window.fetch = window.realFetch; document.querySelector('#ask').click()"
         )
-        expect(visitor.find("#notice")).to_contain_text("The page was loaded anew. Press Ask")
+        expect(visitor.find("#notice")).to_contain_text("The page was reloaded. Press Ask")
         expect(visitor.find("#question textarea")).to_have_value("What is green?")
         expect(visitor.find("#picture .image-frame img")).to_be_visible()
         visitor.find("#ask").click()

@@ -67,7 +67,7 @@ def test_the_token_carrying_the_answer_is_shown_and_removed(visitor, opened: Vis
     without = type(kept)(kept.order[kept.order != token])
     own = visitor.find("#own-answer")
     expect(own.locator("h3")).to_have_text(f"Your set · {BUDGET - 1}")
-    expect(own).to_contain_text("KL of the first token")
+    expect(own).to_contain_text("KL of the first word")
     expect(own.locator(".answer-text")).to_have_text(model.answer(view, without, 12).text)
     assert page.evaluate("SPARE.state.own.reduce((sum, flag) => sum + flag)") == BUDGET - 1
     assert page.evaluate("token => SPARE.state.own[token]", token) == 0

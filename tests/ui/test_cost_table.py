@@ -29,10 +29,10 @@ def test_a_column_says_what_was_measured_of_an_answer(visit: Visit) -> None:
         answer = visit.result.answers[label]
         said = {name: cells[i] for name, cells in found.items() if len(cells) == 3}
         assert said["tokens in"] == str(answer.prompt_tokens)
-        assert said["of them visual"] == str(answer.visual_tokens)
+        assert said["visual tokens in"] == str(answer.visual_tokens)
         assert said["prefill"] == seconds_text(answer.prefill_seconds)
-        assert said["its floor"] == seconds_text(answer.prefill_seconds / 2)
-        assert said["its operations"] == operations_text(answer.prefill_operations)
+        assert said["prefill floor"] == seconds_text(answer.prefill_seconds / 2)
+        assert said["prefill operations"] == operations_text(answer.prefill_operations)
         assert said["decode"] == seconds_text(answer.decode_seconds)
         assert said["tokens out"] == str(len(answer.token_ids))
         assert said["KV cache"] == bytes_text(answer.kv_cache_bytes)
@@ -40,7 +40,7 @@ def test_a_column_says_what_was_measured_of_an_answer(visit: Visit) -> None:
 
 def test_a_floor_above_what_was_measured_is_none(visit: Visit) -> None:
     html = cost_html(visit, lambda answer: 2 * answer.prefill_seconds)
-    assert lines(html)["its floor"] == ["not known"] * 3
+    assert lines(html)["prefill floor"] == ["not known"] * 3
     assert "Floor:" not in html
 
 
@@ -73,7 +73,7 @@ def test_what_enters_under_a_plan_has_its_time(guide: Guide, photo_file: str) ->
     assert seconds is not None and seconds > 0
     found = lines(cost_html(visit, lambda answer: None))
     assert found["select"] == ["–", "–", seconds_text(seconds)]
-    assert found["of them visual"][2] == "8.0 a layer, 6 in the last"
+    assert found["visual tokens in"][2] == "8.0 a layer, 6 in the last"
     assert found["tokens in"][2] == str(visit.result.answers["unpruned"].prompt_tokens - 4)
 
 

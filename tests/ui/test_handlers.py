@@ -52,7 +52,7 @@ def test_pictures_come_before_any_answer(handlers, passes, photo_file) -> None:
     first = next(running)
     assert passes == ["look"]
     assert first["stage"]["picture"].startswith(b"\x89PNG")
-    assert first["answers"].count("waits for its turn") == 3
+    assert first["answers"].count("waiting for its turn") == 3
     running.close()
 
 
@@ -224,7 +224,7 @@ def test_past_the_rank_of_the_features_nothing_is_left_to_choose_by(handlers, ph
     shown = merged(handlers.redraw(8, visit))
     assert picture.rank == 16 and shown["rank"] == "" and "rank" not in shown["curve_words"]
     picture.__dict__["rank"] = 6  # as if some tokens were alike
-    words = "have rank 6: past 6 picks nothing is left to choose by."
+    words = "have rank 6: 6 picks can rebuild all of them"
     for budget, hidden in ((6, True), (7, False)):
         shown = merged(handlers.redraw(budget, visit))
         assert words in shown["rank"] and words in shown["curve_words"]

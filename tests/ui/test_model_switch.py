@@ -209,7 +209,7 @@ def test_fewer_bits_fit_and_are_estimated_where_they_are_fast(
     monkeypatch.setattr(type(model_switch.model), "measure_rates", lambda self, dtype: rates)
     seven = next(o for o in model_switch.offers(4) if o.entry.name == "llava-1.5-7b")
     assert seven.room.fits and (seven.seconds is not None) is (slowness < 1)
-    assert ("long: slow in fewer bits" in offers_html([seven])) is (slowness > 1)
+    assert ("long: fewer bits are slow here" in offers_html([seven])) is (slowness > 1)
 
 
 def test_methods_of_the_start_that_the_new_model_lacks_are_left_out(
@@ -530,7 +530,7 @@ def test_whoever_comes_while_a_model_loads_sees_it_and_can_cancel(
             expect(visitor.find("#cancel-model")).to_be_visible()
         late = open_window(served.url)
         for visitor in (early, late):
-            words = "tiny-llava is being loaded already. The page reopens with it"
+            words = "tiny-llava is already being loaded. The page reopens with it"
             expect(visitor.find("#model-status")).to_contain_text(words)
         late.find("#load-model").click()  # asked for a second time, it is loaded once
         late.find("#cancel-model").click()
@@ -570,7 +570,7 @@ def test_what_was_chosen_is_asked_of_the_next_model(
 
     load(one, False)
     expect(one.find("#notice")).to_have_text(
-        "B: VisionZip cannot run on this model; the page's own method is set. "
+        "B: VisionZip cannot run on this model; the page's default is used. "
         "Press Ask to see your comparison with this model."
     )
     expect(one.find("#question textarea")).to_have_value("Is it red?")

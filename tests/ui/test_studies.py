@@ -27,13 +27,13 @@ def test_an_own_set_is_answered_and_compared(handlers, passes, visit) -> None:
     steps = list(handlers.ask_own(json.dumps([1, 4, 9]), visit))
     assert "answering" in steps[0]["own_answer"]
     last = steps[-1]["own_answer"]
-    assert "Your set · 3" in last and "KL of the first token" in last
+    assert "Your set · 3" in last and "KL of the first word" in last
     assert "Probability of the unpruned answer" in last
 
 
 def test_an_own_set_of_all_tokens_changes_nothing(handlers, visit) -> None:
     last = merged(handlers.ask_own(json.dumps(list(range(16))), visit))["own_answer"]
-    assert "same as all tokens" in last and "KL of the first token: 0" in last
+    assert "same as all tokens" in last and "KL of the first word: 0" in last
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_a_second_question_gives_three_pictures(handlers, visit) -> None:
     ]
     assert [picture.size for picture in drawn] == [visit.canvas.size] * 3
     (step,) = with_refusals(handlers.studies.second)(" ", 5, visit)
-    assert "Two questions are compared" in step["message"]
+    assert "This compares two questions" in step["message"]
 
 
 def test_a_link_fills_the_controls_and_says_what_it_cannot(handlers, visit) -> None:

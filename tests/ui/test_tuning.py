@@ -127,7 +127,7 @@ def test_a_line_has_the_methods_words_and_the_sketch_of_its_group(name: str) -> 
 
 
 def test_only_controls_that_read_nothing_are_said_to_look_at_no_patch() -> None:
-    blind = {name for name in PRUNERS if "without a look" in line_html(name)}
+    blind = {name for name in PRUNERS if "without looking" in line_html(name)}
     assert blind == {"random", "uniform", "spatial-farthest"}
 
 

@@ -49,8 +49,8 @@ BUILT_IN = Entry(
     name="built-in",
     title="Built-in model",
     description=(
-        "A small model trained on drawn scenes. It knows nothing about photos; for photos start "
-        "with `--model tiny-llava`."
+        "A small model trained on drawn scenes. It knows nothing about photos; for photos, start "
+        "the app with `--model tiny-llava`."
     ),
     source=ASSETS / "built-in",
     needs="any computer; its weights come with the program",
@@ -63,7 +63,7 @@ TINY_LLAVA = Entry(
         "questions about photos on any recent computer."
     ),
     source="bczhou/tiny-llava-v1-hf",
-    needs="6 GB of free memory; no GPU; downloads 7 GB the first time",
+    needs="6 GB of free memory, no GPU; downloads 7 GB the first time",
     note="Relevance uses OpenAI's CLIP text side; it is exact only if TinyLLaVA left that tower as "
     "it was.",
 )

@@ -129,11 +129,11 @@ def test_the_page(family: tuple[Model, Path], photo_file: str, entered: list[int
         cells = r"</th><td>(\d+)</td><td>(\d+)</td><td>(\d+)</td>"
         told = {
             line: [int(count) for count in re.findall(line + cells, shown["cost"])[0]]
-            for line in ("tokens in", "of them visual")
+            for line in ("tokens in", "visual tokens in")
         }
         prompts = [length for length in entered if length > 3]  # a step: one token of each answer
         assert told["tokens in"] == [prompts[-1], *prompts[:-1]]  # the shortest are read first
-        assert told["of them visual"] == [visit.exploration.n, 4, 4]
+        assert told["visual tokens in"] == [visit.exploration.n, 4, 4]
         newlines = len(visit.exploration.view.picture.breaks)
         assert (f"{newlines} newline tokens go in as well" in shown["cost"]) == bool(newlines)
         assert bool(newlines) == (aspect == "any")
