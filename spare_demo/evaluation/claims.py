@@ -74,7 +74,7 @@ def _verdict(summary: Summary, claim: Claim) -> str:
     open_ = [k for k, e in found.items() if not is_apart(summary, e)]
     parts = [
         f"{name} at {'every budget' if len(several) == len(found) > 1 else listed(several)}"
-        for name, several in (("agrees", holds), ("disagrees", fails), ("is undecided", open_))
+        for name, several in (("agrees", holds), ("disagrees", fails), ("leaves it open", open_))
         if several
     ]
     numbers = ", ".join(f"{in_measure(claim.measure, e)} at {k}" for k, e in found.items())
@@ -103,16 +103,16 @@ def _inversion(summary: Summary) -> list[str]:
         return []
     measured = f"(AUC of the things asked about over the background: {plain(over)})"
     if not is_apart(summary, over, 0.5):
-        return [f"Whether its raw cosine is inverted at layer -2 is undecided {measured}."]
+        return [f"Whether its raw cosine is inverted at layer -2 is open {measured}."]
     if over.value > 0.5:
         return [
-            f"Its raw cosine is higher on what is asked about {measured}: there is no inversion, "
-            "on which the minus sign of CDPruner, TRIM and SPARE rests. What is least like the "
-            "question is then mostly what the answer does not need."
+            f"Its raw cosine is higher on what is asked about {measured}: the inversion is "
+            "missing on which the minus sign of CDPruner, TRIM and SPARE rests. What is least like "
+            "the question is then mostly what the answer does not need."
         ]
     return [
-        f"Its raw cosine is lower on what is asked about {measured}: the inversion that the minus "
-        "sign of CDPruner, TRIM and SPARE rests on is there, and explains no disagreement."
+        f"Its raw cosine is lower on what is asked about {measured}: the inversion on which "
+        "the minus sign of CDPruner, TRIM and SPARE rests is there, so it explains no disagreement."
     ]
 
 

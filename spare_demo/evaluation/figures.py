@@ -58,7 +58,7 @@ def accuracy(
     summary: Summary,
     methods: Sequence[str] = (),
     name: str = "accuracy",
-    title: str = "Right answers against tokens kept",
+    title: str = "Right answers at each budget",
 ) -> Figure:
     """Accuracy of the methods (by default those of `drawn`) against budget."""
     chart = Lines(
@@ -85,7 +85,7 @@ def errors(summary: Summary) -> Figure:
     """Reconstruction error of the methods of `drawn` that have one, against budget."""
     methods = [m for m in drawn(summary) if any((m, k) in summary.error for k in summary.budgets)]
     series = tuple(_series(summary, label, summary.error, 1) for label in methods)
-    title = "Relative reconstruction error against tokens kept"
+    title = "Relative reconstruction error at each budget"
     chart = Lines(title, _axis(summary), "relative error", series)
     return Figure("reconstruction", chart, _sentence(chart) + _left_out(summary))
 
@@ -148,4 +148,4 @@ def _left_out(summary: Summary) -> str:
     shown, all_of_them = len(drawn(summary)), len(summary.methods)
     if shown == all_of_them:
         return ""
-    return f" Drawn are {shown} of {all_of_them} methods; the tables have all."
+    return f" The chart shows {shown} of {all_of_them} methods; the tables have all."

@@ -109,7 +109,7 @@ def _guarded(rows: Any, name: str) -> Iterator[Mapping[str, Any]]:
 def _unreadable(name: str, error: Exception) -> str:
     lines = str(error).strip().splitlines() or [type(error).__name__]
     away = isinstance(error, ConnectionError)
-    advice = " Check the network, or take data that is on this machine." if away else ""
+    advice = " Check the network, or use data that is on this machine." if away else ""
     return f"The dataset {name} cannot be read: {lines[0].rstrip('.')}.{advice}"
 
 

@@ -146,5 +146,5 @@ def _check_address(address: str) -> None:
     except (OSError, ValueError, OverflowError):
         raise ValueError(
             f"There is no cluster at {address}. Give --address as HOST:PORT, as `ray start --head` "
-            "prints it, or leave it away to use this machine."
+            "prints it, or leave it out to use this machine."
         ) from None

@@ -136,7 +136,7 @@ def read_records(file: Path, kind: type[T]) -> tuple[list[T], bool]:
         if bad:
             raise ValueError(
                 f"Line {bad} of {file} is not as evaluate writes it, so another program has "
-                "changed the file. Put back the one that was measured, or choose another folder. "
+                "changed the file. Restore the file that was measured, or choose another folder. "
                 "To change a copy, keep commas between cells, and nan where there is no number."
             )
         if reader.line_num == 1 and cells == names:

@@ -94,7 +94,10 @@ def write_report(
         parts.append("\n".join(f"- {sentence}" for sentence in findings(summary)))
         # Which claims of the paper hold here, and why others may not.
         if verdicts := claims.verdicts(summary):
-            parts += ["### Beside the paper", "\n".join(f"- {verdict}" for verdict in verdicts)]
+            parts += [
+                "### Compared with the paper",
+                "\n".join(f"- {{verdict}}" for verdict in verdicts),
+            ]
             if built_in:
                 reasons = " ".join(claims.reasons(summary, built_in))
                 parts.append(f"Why it may differ. {reasons}")
@@ -112,7 +115,7 @@ def findings(summary: Summary) -> list[str]:
     full = summary.accuracy[UNPRUNED, summary.tokens]
     sentences = [f"With all {summary.whole} {share(full)} of the answers are right."]
     if blank := summary.accuracy.get((BLANK, summary.tokens)):
-        sentences.append(f"With a blank picture, which leaves the questions alone: {share(blank)}.")
+        sentences.append(f"With a blank picture, so from the question alone: {share(blank)}.")
     if summary.methods:
         sentences += [_best(summary, k) for k in summary.budgets]
         if summary.pictures < FEW:
@@ -120,7 +123,9 @@ def findings(summary: Summary) -> list[str]:
     if "random" in summary.methods:
         for k in summary.budgets:
             lost = 100 * (full.value - summary.accuracy["random", k].value)
-            sentences.append(f"{words(k)} at random lose {lost:.1f} points against all of them.")
+            sentences.append(
+                f"Random picks of {words(k)} lose {lost:.1f} points against all tokens."
+            )
     sentences.append(_spare_and_cdpruner(summary))
     sentences += _text_guidance(summary, middle(summary.budgets))
     sentences += [_where(summary, layer, values) for layer, values in summary.places.items()]
@@ -141,15 +146,15 @@ def _best(summary: Summary, k: Budget) -> str:
     if not behind:
         return sentence
     if not near:
-        all_others = "The other one" if len(behind) == 1 else f"Each of the other {len(behind)}"
-        return f"{sentence} {all_others} is behind it, paired."
+        all_others = "the other one" if len(behind) == 1 else f"each of the other {len(behind)}"
+        return f"{sentence} Paired, {all_others} is behind it."
     nearest = sorted(near, key=lambda m: -near[m].value)[:_NEAREST]
     parts = [f"{title_of(m)} {percent(near[m], signed=True)}" for m in nearest]
-    many = ", the nearest" if len(near) > len(nearest) else ""
+    many = "The nearest, in" if len(near) > len(nearest) else "In"
     who = "the other one" if len(behind) == 1 else f"{len(near)} of the other {len(behind)}"
     return (
-        f"{sentence} Paired, {who} cannot be told from it{many}, "
-        f"minus it in points: {'; '.join(parts)}."
+        f"{sentence} Paired, {who} {'does' if len(near) == 1 else 'do'} not differ from it "
+        f"reliably. {many} points against it: {'; '.join(parts)}."
     )
 
 
@@ -184,16 +189,16 @@ def _where(summary: Summary, layer: int, values: Mapping[str, Estimate]) -> str:
     over = values.get("asked_over_background")
     if over is None:
         return ""
-    verdict = "whether high raw cosine falls on the things asked about or off them cannot be told"
+    verdict = "it is open whether high raw cosine falls on the things asked about or elsewhere"
     if is_apart(summary, over, 0.5):
         on, on_in_mean = over.value > 0.5, values["asked"].value > values["background"].value
-        verdict = f"high raw cosine falls {'on' if on else 'off'} the things asked about"
+        verdict = f"high raw cosine falls {'on' if on else 'beside'} the things asked about"
         if on != on_in_mean:  # a few patches far from most
             verdict += f" by rank, though {'lower' if on else 'higher'} there in the mean"
     others = values.get("asked_over_others")
     versus_others = f" and of {plain(others)} over other things" if others else ""
     return (
-        f"Relevance {source}: {verdict}: mean "
-        f"{plain(values['asked'])} there, {plain(values.get('background'))} on the background; "
+        f"Relevance {source}: {verdict}; mean "
+        f"{plain(values['asked'])} on these, {plain(values.get('background'))} on the background; "
         f"AUC of {plain(over)} over the background{versus_others}."
     )

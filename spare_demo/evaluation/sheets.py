@@ -250,5 +250,5 @@ def _choice(answer: str, choices: tuple[str, ...], fields: Fields) -> str:
     if len(answer) == 1 and answer.upper() in LETTERS[: len(choices)]:
         return choices[LETTERS.index(answer.upper())]
     raise ValueError(
-        f'"{fields.answer}" is {answer!r}, which is neither a choice nor the letter of one'
+        f'"{fields.answer}" is {answer!r}, which is neither one of the choices nor its letter'
     )

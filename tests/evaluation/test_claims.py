@@ -42,7 +42,7 @@ def summary_of(shares: dict[str, float], error: dict[str, float] | None = None) 
 
 @pytest.mark.parametrize(
     ("shares", "word"),
-    [((0.9, 0.4), "agrees"), ((0.4, 0.9), "disagrees"), ((0.6, 0.6), "is undecided")],
+    [((0.9, 0.4), "agrees"), ((0.4, 0.9), "disagrees"), ((0.6, 0.6), "leaves it open")],
 )
 def test_a_claim_holds_or_not_as_the_paired_difference_says(
     shares: tuple[float, float], word: str
@@ -64,7 +64,7 @@ def test_the_budgets_of_each_verdict_are_told() -> None:
         for k in (8, 16, 32, 64)
     ]
     (sentence,) = verdicts(summarise(rows, resamples=200)["held-out"])
-    assert "This model agrees at 8, 16 and 32; is undecided at 64:" in sentence
+    assert "This model agrees at 8, 16 and 32; leaves it open at 64:" in sentence
 
 
 def test_a_smaller_error_is_what_is_claimed_and_rounding_is_no_evidence() -> None:
@@ -94,7 +94,7 @@ def places(above: float) -> list[Place]:
 
 @pytest.mark.parametrize(
     ("above", "words"),
-    [(0.6, "there is no inversion"), (0.2, "explains no disagreement"), (0.5, "is undecided")],
+    [(0.6, "the inversion is missing"), (0.2, "explains no disagreement"), (0.5, "is open")],
 )
 def test_whether_the_cosine_is_inverted_is_read_off_the_places(above: float, words: str) -> None:
     summary = summarise(answers({"spare": 0.5}), places(above), resamples=200)["held-out"]
@@ -112,11 +112,12 @@ def test_a_few_pictures_decide_nothing() -> None:
     summary = summarise(rows, places(0.8)[:2])["held-out"]
     assert summary.difference["cdpruner", 32].high == -1
     (sentence,) = verdicts(summary)
-    assert "This model is undecided at every budget" in sentence
-    assert "at layer -2 is undecided" in " ".join(reasons(summary, WIDE))
+    assert "This model leaves it open at every budget" in sentence
+    assert "at layer -2 is open" in " ".join(reasons(summary, WIDE))
     said = " ".join(findings(summary))
-    assert "the other one cannot be told from it" in said
-    assert "on the things asked about or off them cannot be told: mean" in said
+    assert "the other one does not differ from it reliably" in said
+    assert "it is open whether high raw cosine falls on the things asked about or elsewhere; "
+    "mean" in said
     assert "fewer than 20 pictures intervals are too narrow to go by" in said
 
 
@@ -139,7 +140,7 @@ def test_the_report_says_it_of_every_set(tmp_path: Path) -> None:
     for built_in, why in ((WIDE, 2), (None, 0)):
         write_report(file, tmp_path / "f", built_in, settings, summaries, "python")
         text = file.read_text()
-        assert text.count("### Beside the paper") == 2
+        assert text.count("### Compared with the paper") == 2
         assert text.count("Why it may differ.") == why
         assert ("About it." in text) == bool(why)
         assert "Anti-relevance helps reconstruction (Figure 5). This model disagrees" in text

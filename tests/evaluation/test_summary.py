@@ -206,14 +206,14 @@ def test_the_best_is_compared_by_paired_differences() -> None:
     assert summary.behind_best["worse", 64].apart_from(0)
     assert not summary.behind_best["same", 64].apart_from(0)
     sentence = next(line for line in report.findings(summary) if "most often" in line)
-    assert "1 of the other 2 cannot be told from it" in sentence
+    assert "1 of the other 2 does not differ from it reliably" in sentence
     assert "same +0.0" in sentence and "worse -" not in sentence
     alike = [replace(row, method=f"c{n}") for n in range(7) for row in best]
     crowd = " ".join(report.findings(summarise([*best, *alike, rows[0]])["held-out"]))
-    assert "7 of the other 7 cannot be told from it, the nearest, minus it" in crowd
+    assert "7 of the other 7 do not differ from it reliably. The nearest, in points" in crowd
     assert "c4 +0.0" in crowd and "c5" not in crowd
     alone = summarise([*best, *worse, rows[0]])["held-out"]
-    assert "The other one is behind it" in " ".join(report.findings(alone))
+    assert "the other one is behind it" in " ".join(report.findings(alone))
 
 
 def test_reconstruction_and_diversity_are_compared_on_every_measure() -> None:
