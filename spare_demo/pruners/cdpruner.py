@@ -31,8 +31,8 @@ _FORMS = {  # form: name, title, summary, needs_text, text_free, deviations
     "released": (
         "cdpruner",
         "CDPruner",
-        "Greedy diversity of directions, weighted towards tokens least like the question, "
-        "as released.",
+        "At each pick, the token least like those picked, favouring tokens least like the "
+        "question, as in the released code.",
         True,
         "cdpruner-diversity",
         f"{_EXACT} and no token twice, as the code has them past the rank of the features. Where "
@@ -41,8 +41,8 @@ _FORMS = {  # form: name, title, summary, needs_text, text_free, deviations
     "paper": (
         "cdpruner-paper",
         "CDPruner, sign of the paper",
-        "Greedy diversity of directions, weighted towards tokens most like the question, "
-        "as the paper's text describes it.",
+        "At each pick, the token least like those picked, favouring tokens most like the "
+        "question, as the paper's text describes it.",
         True,
         "cdpruner-diversity",
         f"{_EXACT} no token twice.",
@@ -50,7 +50,8 @@ _FORMS = {  # form: name, title, summary, needs_text, text_free, deviations
     "none": (
         "cdpruner-diversity",
         "CDPruner, diversity only",
-        "Greedy diversity of directions; the question plays no part. Starts at the first token.",
+        "At each pick, the token least like those picked; the question plays no part. Starts at "
+        "the first token.",
         False,
         None,
         f"{_EXACT} no token twice.",

@@ -39,12 +39,12 @@ _OPEN_OF_TEXT = (
     "takes each by itself. The standard deviation is the population's. With max aggregation the "
     "maximum is taken before the sign is turned."
 )
-_SUMMARY = "Greedy reconstruction of all tokens"
+_SUMMARY = "At each pick, the token with the most left to rebuild"
 _FORMS = {  # guidance: name, title, summary, paper, needs_text, text_free, deviations
     "anti": (
         "spare",
         "SPARE",
-        f"{_SUMMARY}, weighted towards those least like the question.",
+        f"{_SUMMARY}, favouring tokens least like the question.",
         "SPARE, Algorithm 1",
         True,
         "spare-reconstruction",
@@ -53,7 +53,7 @@ _FORMS = {  # guidance: name, title, summary, paper, needs_text, text_free, devi
     "none": (
         "spare-reconstruction",
         "SPARE, reconstruction only",
-        f"{_SUMMARY}, without text.",
+        f"{_SUMMARY}; the question plays no part.",
         "SPARE, Figure 5, Tables 5 and 6",
         False,
         None,
@@ -62,7 +62,7 @@ _FORMS = {  # guidance: name, title, summary, paper, needs_text, text_free, devi
     "normal": (
         "spare-normal-relevance",
         "SPARE, normal relevance",
-        f"{_SUMMARY}, weighted towards those most like the question.",
+        f"{_SUMMARY}, favouring tokens most like the question.",
         "SPARE, Figure 5",
         True,
         "spare-reconstruction",

@@ -162,7 +162,7 @@ def test_a_story_puts_the_methods_that_it_compares_into_the_menus(visitor) -> No
     text = tell(visitor, "diversity")
     expect(text).to_contain_text(re.compile("A SPARE takes .* B CDPruner the one"))
     expect(visitor.find("#method-b input")).to_have_value("CDPruner")
-    expect(visitor.find("#does-b")).to_contain_text("Greedy diversity of directions")
+    expect(visitor.find("#does-b")).to_contain_text("the token least like those picked")
 
 
 def test_a_story_a_picture_cannot_tell_says_so_and_offers_the_next(visitor, wide_picture) -> None:
