@@ -47,8 +47,8 @@ class Settings:
     )
     system: str = _setting(
         "auto",
-        "system sentence of the prompt: vicuna_v1, none, or auto for the one that the papers "
-        "measured the model with",
+        "system sentence of the prompt: vicuna_v1, none, or auto for the one that the papers used "
+        "with the model",
         choices=SYSTEMS,
     )
     device: str = _setting("auto", "auto, cpu, cuda, cuda:N or mps")
@@ -65,13 +65,13 @@ class Settings:
     port: int = _setting(7860, "port to serve on")
     public: bool = _setting(
         False,
-        "strangers reach the page: nothing on it changes the model. Always so with --share and "
-        "on an address other than this machine's own",
+        "the page is open to strangers: nothing on it changes the model. Always so with --share "
+        "and on an address other than this machine's own",
     )
     share: bool = _setting(False, "also serve through a public link of gradio.live")
     mcp: bool = _setting(False, "also serve the API's operations to MCP clients (gradio[mcp])")
-    methods: tuple[str, ...] = _setting(("spare", "cdpruner"), "methods compared at the start")
-    budget: int = _setting(64, "tokens kept at the start")
+    methods: tuple[str, ...] = _setting(("spare", "cdpruner"), "methods compared at first")
+    budget: int = _setting(64, "visual tokens kept at first")
     marks: tuple[int, ...] = _setting((32, 64, 128, 192), "budgets marked on the slider")
     seed: int = _setting(0, "seed of the methods that draw at random")
     max_new_tokens: int = _setting(64, "longest answer, in tokens")
@@ -92,7 +92,9 @@ class Settings:
     trusted_hosts: tuple[str, ...] = _setting(
         (), "more names by which a private page may be opened, beside those of this machine"
     )
-    queue_size: int = _setting(32, "requests of all that may wait; more are turned away")
+    queue_size: int = _setting(
+        32, "requests of all visitors together that may wait; more are turned away"
+    )
     log_times: bool = _setting(
         False,
         "log a line of JSON for each question, with the seconds of its stages and nothing of what "

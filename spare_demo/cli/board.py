@@ -18,10 +18,10 @@ def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
     add = adder(
         parser.add_argument,
         """
-        folders     what evaluate --out wrote
-        --html      write the tables and their charts as one page
-        --baseline  what every method is tested against at the same budget, by its name in the
-                    folders (default: unpruned, all tokens)
+        folders     folders that evaluate --out wrote
+        --html      also write the tables and their charts as one page
+        --baseline  the method that every other is tested against at the same budget, by its name
+                    in the folders (default: unpruned, which is all tokens)
         """,
     )
     add("folders", nargs="+", type=Path, metavar="FOLDER")

@@ -44,25 +44,27 @@ def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
         parser.add_argument,
         f"""
         image        a picture file
-        question     "" for none: methods that need one run in their text-free form
+        question     the question; "" asks none, and methods that need one run in their text-free
+                     form
         --out        folder for the pictures and result.json
         --from       draw an earlier result.json again, without a model, instead of asking
-        --again      with --from: ask the model again, all settings being the file's
+        --again      with --from: ask the model again, with all settings of the file
         --panels     pictures to draw, of: {", ".join(PANELS)} (default: {" ".join(USUAL)}); grid
                      and consensus only of three methods or more; kl only
                      with --from, of a result.json that the page saved after it measured KL
-        --carrier    also say which kept token carries each answer: one more answer per kept token
-        --film       also the pick order as a film: FILE.webp or FILE.gif
-        --html       also one page with the viewer, which opens without the app
-        --zip        also citation.zip: pictures as PNG and SVG, commands
+        --carrier    also say which kept token carries each answer, by asking once more without
+                     each of them
+        --film       also save the order of picks as a film: FILE.webp or FILE.gif
+        --html       also save one page with the viewer, which opens without the app
+        --zip        also save citation.zip: pictures as PNG and SVG, commands and references
         --without-language-model
-                     load the vision side alone: picks and maps, no answers, a fraction of the
-                     download
-        --methods    see the command methods; all: every one that this model can run at the budget
-                     (default: {usual})
+                     load the vision side alone: picks and maps but no answers, at a fraction of
+                     the download
+        --methods    names that the command methods lists; all: every one that this model can run
+                     at the budget (default: {usual})
         --set        a setting of a method, such as divprune.metric=euclidean; may be repeated
-        --picks      also these patch lists: JSON, or an earlier result.json
-        --budget     tokens kept, or "10%%" (default: %(default)s)
+        --picks      also compare these lists of patches: JSON, or an earlier result.json
+        --budget     visual tokens kept, or a share such as "10%%" (default: %(default)s)
         """,
     )
     add("image", metavar="IMAGE", nargs="?")

@@ -58,9 +58,10 @@ def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
         goals.add_argument,
         f"""
         --out      folder for the results
-        --gallery  folder for surprising cases among the built-in world's scenes of --seeds, of
-                   {" and ".join(gallery.METHODS)} at {", ".join(map(str, gallery.BUDGETS))} tokens;
-                   of the other options it reads those of the model
+        --gallery  look for surprising cases among the drawn scenes of --seeds, with
+                   {" and ".join(gallery.METHODS)} at {", ".join(map(str, gallery.BUDGETS))} tokens,
+                   and write them to this folder; of the other options it reads only those of the
+                   model
         """,
     )
     add_goal("--out", type=Path, metavar="DIR")
@@ -68,24 +69,24 @@ def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
     add = options.adder(
         parser.add_argument,
         f"""
-        --seeds        of --gallery (default: 0 199)
-        --methods      see the command methods; {ALL}: every one that this model can run, also
-                       beside others such as spare:squash=minmax; spare@tokens, spare@-1: with
-                       relevance of each word apart, from the last layer; no name after it: nothing
-                       is pruned (default: all)
-        --budgets      visual tokens kept, or shares of each picture's such as 25%% (default:
-                       {" ".join(BUDGETS)})
+        --seeds        first and last scene for --gallery (default: 0 199)
+        --methods      names that the command methods lists; {ALL}: every one that this model can
+                       run. spare:squash=minmax changes a setting; spare@tokens takes the relevance
+                       of each word by itself, spare@-1 that of the last layer; --methods alone
+                       prunes nothing (default: all)
+        --budgets      visual tokens kept, or shares of each picture's tokens such as 25%%
+                       (default: {" ".join(BUDGETS)})
         --set          drawn scenes that training never shows, of: {", ".join(SETS)} (default:
                        {USUAL_SET}); or a setting of a method, such as divprune.metric=euclidean
         --workers      measure pictures on N GPUs at once, or with N shares of the processor's
                        cores; more than one needs Ray (default: %(default)s)
         --address      head of a Ray cluster whose machines the workers run on (default: this
                        machine)
-        --blank        ask everything of a blank picture too (default: of drawn scenes)
-        --instruction  a line to write after every question; of the methods only TRIM reads it
-        --reference    differences are against it (default: the first)
-        --resamples    of the bootstrap (default: %(default)s)
-        --report       write a report in Markdown too
+        --blank        also ask every question about a blank picture (default: with drawn scenes)
+        --instruction  a line added after every question; TRIM is the only method that reads it
+        --reference    the method that differences are taken against (default: the first)
+        --resamples    resamples of the bootstrap (default: %(default)s)
+        --report       also write a report in Markdown
         --figures      where the report's figures go (default: figures, beside the report)
         """,
     )
@@ -112,7 +113,7 @@ def _set_or_setting(text: str) -> str:
     if text in SETS or "=" in text:
         return text
     raise argparse.ArgumentTypeError(
-        f"{text!r} is no set of scenes ({', '.join(SETS)}) and no METHOD.SETTING=VALUE"
+        f"{text!r} is neither a set of scenes ({', '.join(SETS)}) nor a METHOD.SETTING=VALUE"
     )
 
 

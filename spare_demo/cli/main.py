@@ -23,9 +23,9 @@ COMMANDS = {
     "serve": "open the page in a browser",
     "compare": "ask one question of one picture",
     "evaluate": "measure methods at several budgets, on drawn scenes or your own data",
-    "board": "put results of evaluate side by side, with paired tests",
-    "methods": "the table of pruning methods",
-    "models": "the table of models",
+    "board": "put several results of evaluate side by side, with paired tests",
+    "methods": "list the pruning methods",
+    "models": "list the models",
 }
 """What each one does. Its options and its run are in the file of its name beside this one."""
 
@@ -119,7 +119,7 @@ def _sentence(error: Exception) -> str | None:
     if isinstance(error, ValueError):
         return str(error)
     if isinstance(error, FileExistsError | NotADirectoryError):
-        return f"{error.filename} has to be a folder, and a file lies there. Choose another name."
+        return f"{error.filename} has to be a folder, but it is a file. Choose another name."
     if isinstance(error, IsADirectoryError):
         return f"{error.filename} is a folder. Name a file."
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):

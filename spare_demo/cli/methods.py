@@ -13,11 +13,11 @@ from spare_demo.settings import Settings
 
 def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
     parser.set_defaults(run=run, wrong=parser.error)
-    about = "say which methods cannot run on this model, and measure with --table"
+    about = "say which methods cannot run on this model; with --table, also time them on it"
     add_model_options(parser, settings, about)
     parser.set_defaults(model=None)
     parser.add_argument(
-        "--table", action="store_true", help="the whole table in Markdown, with every setting"
+        "--table", action="store_true", help="print the whole table in Markdown, with every setting"
     )
 
 

@@ -39,7 +39,11 @@ def add_model_options(parser: argparse.ArgumentParser, settings: Settings, about
     add = adder(
         parser.add_argument,
         f"""
-        --model   {about or f"see the command models (default: {usual})"}
+        --model   {
+            about
+            or f"a name that the command models lists, a folder that holds a "
+            f"checkpoint, or a repository of the hub (default: {usual})"
+        }
         --device  auto, cpu, cuda, cuda:N or mps (default: %(default)s)
         --bits    16, or 8 or 4 to quantise the language model (default: {settings.bits})
         """,
@@ -55,7 +59,7 @@ def add_system_option(parser: argparse.ArgumentParser, settings: Settings) -> No
         "--system",
         choices=SYSTEMS,
         default=settings.system,
-        help="system sentence of the prompt; auto: the one that the papers measured the model with "
+        help="system sentence of the prompt; auto: the one that the papers used with the model "
         f"(default: {settings.system})",
     )
 
@@ -67,20 +71,21 @@ def add_question_options(
     add = adder(
         parser.add_argument,
         """
-        --seed             for random methods that have none of their own (default: %(default)s)
-        --max-new-tokens   longest answer (default: %(default)s)
+        --seed             seed of random methods that have none of their own (default: %(default)s)
+        --max-new-tokens   longest answer, in tokens (default: %(default)s)
         --aspect           how the model sees a picture: pad or crop to a square (LLaVA-1.5), fixed
                            672 by 672 pixels or any resolution (LLaVA-NeXT), native (Qwen2.5-VL);
-                           default: its first
-        --together         spend the budget over all views of LLaVA-NeXT, instead of equal shares
+                           default: the first of the model's own
+        --together         spend the budget over all views of LLaVA-NeXT at once, instead of in
+                           equal shares
         --positions        rotary positions of the kept tokens: compact, without gaps, or original,
-                           those among all tokens; default: compact, of Qwen2.5-VL original
-        --relevance-layer  tower layer that relevance reads (default: %(default)s, as CDPruner
-                           released it)
-        --relevance-text   one text embedding per 77-token stretch, or per token (default:
+                           those among all tokens; default: compact, for Qwen2.5-VL original
+        --relevance-layer  vision layer that relevance is read from (default: %(default)s, as in
+                           CDPruner's released code)
+        --relevance-text   one text embedding per 77 tokens of the question, or per token (default:
                            %(default)s)
-        --guidance-text    what the question is compared by: CLIP's two sides, as in the papers, or
-                           words of the language model, which models without CLIP have too (default:
+        --guidance-text    how patches are compared with the question: by CLIP, as in the papers,
+                           or by words of the language model, which works without CLIP too (default:
                            %(default)s)
         """,
     )

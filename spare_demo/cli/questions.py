@@ -18,16 +18,15 @@ USUAL_QUESTIONS = 600
 
 EPILOG = """\
 A file of JSON lines has one question per line: {"image": "cat.jpg", "question": "What is it?",
-"answer": "a cat", "category": "recognition"}. "image" is a path inside --images, and one picture is
-one however its path is written. "answer" is a text or a number, or a list of them
-of which each is right; for true or false write the text, such as "yes". With "choices", a list of
-texts, it is one of them or its letter, and the model is asked for the letter. A free answer is
-right if it equals a right one, whatever the case of its letters, blanks, quotes or a full stop at
-its end: ask for short answers, for example with --instruction "Answer the question using a single
-word or phrase."
+"answer": "a cat", "category": "recognition"}. "image" is a path inside --images; two spellings of a
+path name one picture. "answer" is a text, a number, or a list of them that are all right; for true
+or false write a text, such as "yes". With "choices", a list of texts, the answer is one of them or
+its letter, and the model is asked for the letter. A free answer is right if it equals a right one,
+apart from upper and lower case, spaces, quotes and a full stop at the end. So ask for short
+answers, for example with --instruction "Answer the question using a single word or phrase."
 
-A dataset has one question per row, with the same fields; --picture-field and so on name fields that
-are called otherwise. hf:FOLDER:SPLIT reads a folder that the package datasets can load.
+A dataset has one question per row, with the same fields; --picture-field and its like name those
+that are called something else. hf:FOLDER:SPLIT reads a folder that the package datasets can load.
 
 An interrupted run resumes when the same command is given again, with any number of workers.
 """
@@ -38,13 +37,14 @@ def add_question_source(parser: argparse.ArgumentParser) -> None:
     add = adder(
         parser.add_argument,
         f"""
-        --questions  of each set (default: {USUAL_QUESTIONS}), or the first ones of --data (default:
-                     all)
+        --questions  how many questions of each set (default: {USUAL_QUESTIONS}), or how many from
+                     the start of --data (default: all)
         --data       JSON lines, or a dataset of the Hugging Face hub, in place of drawn scenes, see
                      below
-        --images     the folder that the pictures of --data are in (default: its own)
+        --images     folder with the pictures of --data (default: the folder of that file)
         --config     configuration of a dataset that has several
-        --skip-bad   leave out bad lines, bad pictures and questions that are too long; name them
+        --skip-bad   leave out bad lines, bad pictures and questions that are too long, and list
+                     them
         """,
     )
     add("--questions", type=int, metavar="N")
@@ -52,14 +52,14 @@ def add_question_source(parser: argparse.ArgumentParser) -> None:
     add("--images", type=Path, metavar="FOLDER")
     add("--config", metavar="NAME")
     for field in fields(Fields):
-        flag, about = f"--{field.name}-field", "field of --data (default: %(default)s)"
+        flag, about = f"--{field.name}-field", "name of this field in --data (default: %(default)s)"
         parser.add_argument(flag, default=field.default, metavar="NAME", help=about)
     add("--skip-bad", action="store_true")
 
 
 def refuse(sentence: str) -> None:
     """Raise ValueError for what `--skip-bad` would leave out."""
-    raise ValueError(f"{sentence} Mend it, or leave bad ones out with --skip-bad.")
+    raise ValueError(f"{sentence} Correct it, or leave out bad ones with --skip-bad.")
 
 
 def read_questions(arguments: argparse.Namespace) -> list[Sheet]:
@@ -99,7 +99,7 @@ def _read(arguments: argparse.Namespace, skip: Callable[[str], None]) -> list[Sh
     names = Fields(**{f.name: getattr(arguments, f"{f.name}_field") for f in fields(Fields)})
     if arguments.data.startswith(PREFIX):
         if arguments.images is not None:
-            raise ValueError("A dataset has its own pictures. Leave --images away.")
+            raise ValueError("A dataset has its own pictures. Leave --images out.")
         return read_dataset(arguments.data, arguments.config, names, arguments.questions, skip)
     file = Path(arguments.data)
     images = arguments.images or file.parent

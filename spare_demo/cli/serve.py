@@ -28,7 +28,7 @@ def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
     """A flag for every setting; one that is not given is not among the arguments."""
     parser.set_defaults(run=run, wrong=parser.error)
     parser.argument_default = argparse.SUPPRESS
-    parser.epilog = "Every flag is also a variable: --max-pixels is SPARE_MAX_PIXELS."
+    parser.epilog = "Every flag is also an environment variable: --max-pixels is SPARE_MAX_PIXELS."
     add_flags(parser)
 
 
@@ -85,7 +85,7 @@ def check_address(host: str, port: int) -> None:
         if number == errno.EADDRINUSE:
             raise ValueError(f"Port {port} is not free. Choose another with --port.") from None
         if number == errno.EACCES:
-            sentence = f"This user may not serve on port {port}. Choose one from 1024 on."
+            sentence = f"This user may not serve on port {port}. Choose 1024 or higher."
             raise ValueError(sentence) from None
         raise ValueError(
             f"{host} is not an address of this machine. Choose another with --host, such as "
@@ -125,7 +125,7 @@ def _serve(settings: Settings) -> None:
     if settings.model == AUTO:
         later = to_follow(this_machine(settings.device), settings.bits)
     if later is not None:
-        print(f"{later.title} takes minutes to load: {BUILT_IN.title} answers until it stands.")
+        print(f"{later.title} takes minutes to load: {BUILT_IN.title} answers until it is loaded.")
 
     load = functools.partial(
         load_model,

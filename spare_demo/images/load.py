@@ -43,13 +43,13 @@ _MISSING = "The picture could not be opened. Choose it again."
 _NOT_A_PICTURE = (
     "This file is not a picture that can be read here. Save it as PNG or JPEG and choose that."
 )
-_DAMAGED = "The picture file is cut off or damaged. Save it anew as PNG or JPEG and choose that."
+_DAMAGED = "The picture file is cut off or damaged. Save it again as PNG or JPEG and choose that."
 _OVERLOADED = (
     "The picture file has too many parts: more scans, tags or comments than a camera or a program "
-    "writes. Save it anew as PNG or JPEG and choose that."
+    "writes. Save it again as PNG or JPEG and choose that."
 )
 _TOO_COSTLY = (
-    "The picture takes more time or memory to open than one picture may. Save it anew as PNG or "
+    "The picture takes more time or memory to open than one picture may. Save it again as PNG or "
     "JPEG and choose that."
 )
 

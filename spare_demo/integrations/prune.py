@@ -210,7 +210,8 @@ def _read_inputs(
     for name in ("input_ids", "attention_mask", *sorted(family.picture_inputs)):
         if not isinstance(inputs.get(name), Tensor | None):
             raise ValueError(
-                f'{name} of these inputs is no tensor. Pass return_tensors="pt" to the processor.'
+                f'{name} of these inputs is not a tensor. Pass return_tensors="pt" to the '
+                "processor."
             )
     ids, mask = inputs["input_ids"].cpu(), inputs.get("attention_mask")
     real = torch.ones_like(ids) if mask is None else mask.cpu()

@@ -41,7 +41,7 @@ MOST_LISTS = 32
 """Pick lists of one file: each is answered, and drawn beside all others."""
 
 _UNREADABLE = (
-    "This is no result.json of this program, or it is damaged. Give the file that a comparison "
+    "This is not a result.json of this program, or it is damaged. Give the file that a comparison "
     "wrote."
 )
 _NOT_A_LIST = (
@@ -144,7 +144,7 @@ def read_result(text: str, photo: Image.Image | None = None) -> SavedResult:
         ) from None
     if picture is None:
         notes.append(
-            "The file does not hold the picture, so grey stands in its place. Give the picture as "
+            "The file does not hold the picture, so it is drawn grey. Give the picture as "
             "well to see it."
         )
     elif picture.size != size or photo_digest(picture) != data["picture"]["sha256"]:

@@ -255,7 +255,7 @@ def test_a_folder_that_cannot_be_is_refused_before_the_model_is_asked_again(
     (tmp_path / "taken").write_text("")
     argv = ["compare", "--from", str(out / "result.json"), "--out", str(tmp_path / "taken")]
     assert main([*argv, "--again"]) == 1
-    assert "taken has to be a folder, and a file lies there" in capsys.readouterr().err
+    assert "taken has to be a folder, but it is a file" in capsys.readouterr().err
 
 
 def test_the_flags_arrive_in_the_record(run: Run) -> None:
@@ -349,8 +349,8 @@ def test_without_a_question_the_note_is_printed(
         (["--methods", "divprune", "--set", "divprune.metric=oval"], "one of: cosine, euclidean"),
         (["--film", "picks.mp4"], "such as film.webp"),
         (["--film", "picks.webp", "--methods", "fastv"], "There is no pick order to show"),
-        (["--html", "photo.png/page.html"], "photo.png has to be a folder, and a file lies there"),
-        (["--html", "loop/page.html"], "loop has to be a folder, and a file lies there"),
+        (["--html", "photo.png/page.html"], "photo.png has to be a folder, but it is a file"),
+        (["--html", "loop/page.html"], "loop has to be a folder, but it is a file"),
         (["--html", "loop"], "Too many levels of symbolic links: loop."),
         (["--html", "o", "--out", "o"], "o and o/result.json cannot both be written"),
         (["--film", "a.gif", "--out", "a.gif/x"], "a.gif and a.gif/x/result.json cannot both be"),

@@ -123,7 +123,7 @@ def test_a_file_in_the_folders_place_is_refused_before_a_model_is_loaded(
     monkeypatch.setattr(command, "load_model", lambda *_, **__: pytest.fail("it loads"))
     (tmp_path / "out").write_text("")
     assert main(["evaluate", "--out", str(tmp_path / "out"), "--questions", "1"]) == 1
-    assert "out has to be a folder, and a file lies there." in capsys.readouterr().err
+    assert "out has to be a folder, but it is a file." in capsys.readouterr().err
 
 
 def test_results_of_other_settings_are_refused_before_a_model_is_loaded(
@@ -194,7 +194,7 @@ def test_what_ends_a_run_says_how_to_leave_it_out(
     assert measure(*data) == 1
     err = capsys.readouterr().err
     assert f"The picture {picture} (line 1 of own.jsonl)" in err
-    assert err.endswith("Mend it, or leave bad ones out with --skip-bad.\n")
+    assert err.endswith("Correct it, or leave out bad ones with --skip-bad.\n")
 
 
 def test_what_is_left_out_counts_as_done_and_is_not_measured_again(
@@ -278,7 +278,7 @@ def test_nothing_pruned_is_a_run_as_well(measure, tmp_path: Path) -> None:
         (("--methods", "spare@0"), "Write a layer counted from the end"),
         (("--methods", "uniform@-1"), "'uniform@-1' reads no question"),
         (("--images", "x"), "needs --data"),
-        (("--data", "hf:owner/name:train", "--images", "x"), "Leave --images away"),
+        (("--data", "hf:owner/name:train", "--images", "x"), "Leave --images out"),
         (("--data", "x.jsonl", "--config", "small"), "--config needs a dataset of the hub"),
         (("--config", "small"), "--config needs a dataset of the hub"),
         (("--data", "x.jsonl", "--set", "held-out"), "--set held-out has questions, and --data"),
@@ -292,7 +292,7 @@ def test_nothing_pruned_is_a_run_as_well(measure, tmp_path: Path) -> None:
         (("--report", "r.md", "--figures", "r.md"), "r.md and r.md/a figure cannot both"),
         (("--report", "o/summary.md", "--out", "o"), "o/summary.md cannot both be written"),
         (("--report", "."), "is a folder"),
-        (("--report", "x.md", "--figures", __file__), "has to be a folder, and a file lies there"),
+        (("--report", "x.md", "--figures", __file__), "has to be a folder, but it is a file"),
         (("--set", "divprune.metric=oval"), "Choose one of: cosine, euclidean"),
         (("--set", "divprune.colour=red"), "has no setting 'colour'"),
         (

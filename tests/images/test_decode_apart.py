@@ -77,7 +77,7 @@ def test_whatever_a_program_does_the_caller_goes_on(
 
 def test_a_picture_that_breaks_a_bound_is_refused_in_a_sentence(monkeypatch) -> None:
     monkeypatch.setattr(load, "run_bounded", lambda *_: None)
-    with pytest.raises(PictureError, match=r"more time or memory .* Save it anew as PNG or JPEG"):
+    with pytest.raises(PictureError, match=r"more time or memory .* Save it again as PNG or JPEG"):
         open_picture(APART["TIFF"])
 
 

@@ -18,7 +18,7 @@ class LlavaModel(ClipModel):
     """`LlavaForConditionalGeneration`, looked into between tower and decoder."""
 
     hf_class = "LlavaForConditionalGeneration"
-    aspects: ClassVar = {"pad": "padded to a square, as LLaVA-1.5", "crop": "its central square"}
+    aspects: ClassVar = {"pad": "padded to a square, as in LLaVA-1.5", "crop": "its central square"}
 
     @staticmethod
     def most_tokens_of(config: Any) -> int:

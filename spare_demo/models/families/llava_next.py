@@ -29,7 +29,7 @@ class LlavaNextModel(ClipModel):
     hf_class = "LlavaNextForConditionalGeneration"
     aspects: ClassVar = {
         "fixed": "base view and four tiles, as in the papers",
-        "any": "base view and the tiles that suit it, as LLaVA-NeXT",
+        "any": "base view and the tiles that suit it, as in LLaVA-NeXT",
     }
     picture_inputs = frozenset({"pixel_values", "image_sizes"})
     several_views = True

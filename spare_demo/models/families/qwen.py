@@ -36,7 +36,7 @@ class QwenModel(Model):
 
     hf_class = "Qwen2_5_VLForConditionalGeneration"
     aspects: ClassVar = {
-        "native": f"at its own size, as Qwen2.5-VL, made smaller above {MOST_TOKENS:,} tokens"
+        "native": f"at its own size, as in Qwen2.5-VL, made smaller above {MOST_TOKENS:,} tokens"
     }
     picture_inputs = frozenset({"pixel_values", "image_grid_thw"})
     counts_vary = True

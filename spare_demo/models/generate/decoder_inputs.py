@@ -37,8 +37,8 @@ class DecoderInputs(ABC):
     """The part of a model that turns a view and what is kept of it into the decoder's input."""
 
     position_options: ClassVar[Mapping[Positions, str]] = {
-        "compact": "without gaps, as most methods' code",
-        "original": "those they have among all tokens",
+        "compact": "without gaps, as in most methods' code",
+        "original": "their original ones among all tokens",
     }
     """The positions that kept tokens can carry, each with its words on the page; the first is the
     usual."""

@@ -152,7 +152,7 @@ def reason_against(decoder: Any) -> str | None:
             "layer by layer."
         )
     if any(hasattr(layer.self_attn, "q_norm") for layer in decoder.layers):
-        return "This language model norms its queries, which the methods inside it do not know."
+        return "This language model norms its queries, which the methods inside it do not support."
     return None
 
 

@@ -198,7 +198,7 @@ def _quantisation(fit: Fit, family: type[Model], dtype: torch.dtype) -> Any:
     if importlib.util.find_spec("bitsandbytes") is None:
         raise ModelError(
             f"--bits {fit.bits} needs bitsandbytes, which is not installed. Install it with "
-            "`pip install bitsandbytes`, or leave --bits away."
+            "`pip install bitsandbytes`, or leave --bits out."
         )
     if fit.device.type == "mps":
         raise ModelError("--bits 8 and 4 do not work on Apple GPUs. Choose --bits 16.")
@@ -245,8 +245,8 @@ def _family(folder: Path, label: str) -> type[Model]:
         kind = str(config["model_type"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise ModelError(
-            f"{label} has no readable config.json, so it is no model. Choose a folder that holds a "
-            "checkpoint in Hugging Face form."
+            f"{label} has no readable config.json, so it is not a model. Choose a folder that "
+            "holds a checkpoint in Hugging Face form."
         ) from error
     if kind not in FAMILIES:
         raise ModelError(
@@ -268,8 +268,8 @@ def _check_folder(folder: Path, label: str) -> None:
             ) from error
         except (OSError, SafetensorError) as error:
             raise ModelError(
-                f"{label} is damaged: the weights file {shard} is cut off or no safetensors file. "
-                "Get it again."
+                f"{label} is damaged: the weights file {shard} is cut off or not a safetensors "
+                "file. Get it again."
             ) from error
 
 

@@ -36,7 +36,7 @@ def refusal(repository: str, error: Exception, begun: bool = False) -> Exception
         if isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT):
             return ModelError(
                 f"The disk filled up while {repository} was downloaded. Free some space, or set "
-                "HF_HOME to a larger disk; whole files that were downloaded are kept."
+                "HF_HOME to a larger disk; files that were downloaded whole are kept."
             )
         if isinstance(cause, OSError) and cause.errno in _NOT_WRITABLE:
             return ModelError(
@@ -54,7 +54,7 @@ def refusal(repository: str, error: Exception, begun: bool = False) -> Exception
     if begun and is_unreachable(error):
         return ModelError(
             f"The connection was lost while {repository} was downloaded. Check it and try again; "
-            "whole files that were downloaded are kept."
+            "files that were downloaded whole are kept."
         )
     if is_unreachable(error):
         return ModelError(
@@ -98,7 +98,7 @@ def _status(repository: str, error: HfHubHTTPError) -> str:
     if isinstance(error, GatedRepoError) or status == 403:
         return f"{repository} is gated: accept its terms on its page of the hub, {_LOG_IN}."
     if isinstance(error, RevisionNotFoundError):
-        return f"{repository} has no such revision on the hub. Leave the revision away."
+        return f"{repository} has no such revision on the hub. Leave the revision out."
     if isinstance(error, RepositoryNotFoundError) or status == 401:
         return (
             f"The hub shows no repository {repository} to you: its name is another, or it is "
@@ -112,5 +112,5 @@ def _status(repository: str, error: HfHubHTTPError) -> str:
             f"{_LOG_IN}."
         )
     if status >= 500:
-        return f"The hub has a fault of its own (error {status}). Try again later."
+        return f"The hub failed on its own side (error {status}). Try again later."
     return ""

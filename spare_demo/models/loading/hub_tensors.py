@@ -85,7 +85,7 @@ def download_tensors(
     if not _is_whole(target):
         target.unlink(missing_ok=True)
         raise ModelError(
-            f"What was downloaded of {repository} is damaged. Try again: it is downloaded anew."
+            f"What was downloaded of {repository} is damaged. Try again: it is downloaded again."
         )
     return target
 

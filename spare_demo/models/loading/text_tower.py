@@ -92,7 +92,8 @@ class TextTower(nn.Module):
             raise ModelError(f"open_clip has no model {name} with weights {pretrained}.")
         if bool(source.get("quick_gelu")) != bool(config.get("quick_gelu")):
             raise ModelError(
-                f"open_clip's {name} has not the activation {pretrained} was trained with."
+                f"open_clip's {name} does not have the activation that {pretrained} was trained "
+                "with."
             )
         repository = source["hf_hub"].rstrip("/")
         weights = hub.cached(repository, WEIGHTS_FILE)
