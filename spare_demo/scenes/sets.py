@@ -27,7 +27,7 @@ SETS: dict[str, Pairs] = {
 """The sets that can be evaluated, and which pairs of colour or number and shape each holds."""
 SET_WORDS = {
     "held-out": "held-out scenes",
-    "unseen-pairs": "scenes of pairs never shown in training",
+    "unseen-pairs": "scenes with pairs never shown in training",
     "held-out-wordings": "questions in wordings never used in training",
 }
 

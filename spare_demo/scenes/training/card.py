@@ -19,7 +19,7 @@ from spare_demo.table import markdown_table
 
 _SETS = {
     "held-out": "held out",
-    "unseen-pairs": "held out, of pairs of colour or number and shape that training never shows",
+    "unseen-pairs": "held out, with pairs of colour or number and shape that training never shows",
     "held-out-wordings": "held out, in wordings that training never uses",
 }
 
