@@ -39,7 +39,7 @@ class HoloV(ViewPruner):
 
     name = "holov"
     title = "HoloV"
-    summary = "In each of 16 runs of tokens, some of those the class token looks at most."
+    summary = "In each of 16 runs of tokens, some of those the class token attends to most."
     paper = "HoloV, NeurIPS 2025"
     link = "https://arxiv.org/abs/2510.02912"
     needs = frozenset({"cls_attention"})

@@ -1,4 +1,4 @@
-"""PruMerge and PruMerge+: tokens the class token looks at, each merged with those like it.
+"""PruMerge and PruMerge+: tokens the class token attends to, each merged with those like it.
 
 Paper: arXiv 2403.15388. Released code: 42Shawn/LLaVA-PruMerge, clip_encoder.py. Queries and keys
 are those of the tower's last block, all heads as one; features those before the projector.
@@ -41,13 +41,13 @@ _FORMS = {  # form: name, title, summary, deviations
     "plain": (
         "prumerge",
         "PruMerge",
-        "Tokens the class token looks at, each merged with those like it.",
+        "Tokens the class token attends to, each merged with those like it.",
         _DEVIATIONS,
     ),
     "plus": (
         "prumerge-plus",
         "PruMerge+",
-        "Tokens the class token looks at and tokens on a grid, each merged with those like it.",
+        "Tokens the class token attends to and tokens on a grid, each merged with those like it.",
         f"{_DEVIATIONS} With a budget, a rule of ours: half by attention, half on a grid of the "
         "rest.",
     ),

@@ -1,4 +1,4 @@
-"""SCOPE: tokens that the class token looks at and that cover what the picked ones do not.
+"""SCOPE: tokens that the class token attends to and that cover what the picked ones do not.
 
 Paper: arXiv 2510.24214. Released code: kinredon/SCOPE, scope/clip_encoder.py. States h and
 attention are of the block whose output LLaVA reads, the last but one.
@@ -36,7 +36,7 @@ class Scope(ViewPruner):
 
     name = "scope"
     title = "SCOPE"
-    summary = "Tokens the class token looks at, as long as they are like many not covered yet."
+    summary = "Tokens the class token attends to, as long as they are like many not covered yet."
     paper = "SCOPE, NeurIPS 2025"
     nested = True
     link = "https://arxiv.org/abs/2510.24214"

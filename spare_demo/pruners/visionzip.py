@@ -1,4 +1,4 @@
-"""VisionZip: the tokens the class token looks at, and the rest merged into a few by their keys.
+"""VisionZip: the tokens the class token attends to, and the rest merged into a few by their keys.
 
 Paper: arXiv 2412.04467. Released code: dvlab-research/VisionZip, visionzip/. Attention, keys and
 states are all of the block whose output LLaVA reads, the last but one.
@@ -47,7 +47,8 @@ class VisionZip(MergingPruner):
 
     name = "visionzip"
     title = "VisionZip"
-    summary = "Tokens the class token looks at, that token itself, and the rest merged into a few."
+    summary = "Tokens the class token attends to, that token itself, and the rest merged into a "
+    "few."
     paper = "VisionZip"
     link = "https://arxiv.org/abs/2412.04467"
     acts = "before the projector"

@@ -31,7 +31,7 @@ _FORMS = {  # attention_only: name, title, paper, summary, needs, cost, deviatio
         "fastervlm",
         "FasterVLM",
         "FasterVLM",
-        "The tokens that the class token looks at most, however alike they are.",
+        "The tokens that the class token attends to most, however alike they are.",
         frozenset({"cls_attention"}),
         "O(n)",
         "Attention in float32 instead of half precision.",
@@ -40,7 +40,7 @@ _FORMS = {  # attention_only: name, title, paper, summary, needs, cost, deviatio
         "vispruner",
         "VisPruner",
         "VisPruner, ICCV 2025",
-        "Tokens the class token looks at, and of the others those unlike each other.",
+        "Tokens the class token attends to, and of the others those unlike each other.",
         frozenset({"cls_attention", "states"}),
         "O(n² w + n³)",
         "float64 instead of half precision. The code fails where an odd number is left to thin, as "

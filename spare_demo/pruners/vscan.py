@@ -37,7 +37,7 @@ class VScan(MergingPruner):
     name = "vscan"
     title = "VScan, vision stage"
     summary = (
-        "Tokens the class token looks at, half of them by windows in an early block; the rest "
+        "Tokens the class token attends to, half of them by windows in an early block; the rest "
         "averaged in."
     )
     paper = "VScan, TMLR 2026"
