@@ -174,7 +174,7 @@ def _lay_out_asked(
                 elem_id=f"method-{slot}",
             )
             for slot, name, label in zip(
-                "ab", handlers.first_methods, ("Method A (blue)", "Method B (orange)"), strict=True
+                "ab", handlers.first_methods, ("Method A, blue", "Method B, orange"), strict=True
             )
         ]
     for slot, name, menu in zip("ab", handlers.first_methods, menus, strict=True):

@@ -59,16 +59,16 @@ def glossary_html() -> str:
 
 
 def mark_terms(html: str, *words: str) -> str:
-    """The text with the first place of each of these terms marked for js/terms.js.
+    """The text with the first place of each of these terms, or its plural, marked for js/terms.js.
 
     html: escaped text, without tags. Raises KeyError for a word that is no term.
     """
     pending = {word.lower(): word for word in words if TERMS[word]}
 
     def mark(match: re.Match[str]) -> str:
-        word = pending.pop(match[0].lower(), None)
+        word = pending.pop(match[1].lower(), None)
         if word is None:
             return match[0]
         return f'<span class="term" data-term="{word}">{match[0]}</span>'
 
-    return re.sub(rf"\b({'|'.join(map(re.escape, words))})", mark, html, flags=re.IGNORECASE)
+    return re.sub(rf"\b({'|'.join(map(re.escape, words))})s?", mark, html, flags=re.IGNORECASE)

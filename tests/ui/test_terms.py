@@ -28,6 +28,7 @@ def test_a_mark_changes_no_text_and_marks_a_term_once() -> None:
     found = re.findall('data-term="(.*?)">(.*?)<', marked)
     assert found == [("prefill", "prefill"), ("cache", "cache")]
     assert 'data-term="KL">KL<' in mark_terms("the KL here", "KL")
+    assert 'data-term="visual token">visual tokens<' in mark_terms("visual tokens", "visual token")
     assert mark_terms(unescape(text)) == unescape(text)
 
 
