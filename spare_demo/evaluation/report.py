@@ -96,7 +96,7 @@ def write_report(
         if verdicts := claims.verdicts(summary):
             parts += [
                 "### Compared with the paper",
-                "\n".join(f"- {{verdict}}" for verdict in verdicts),
+                "\n".join(f"- {verdict}" for verdict in verdicts),
             ]
             if built_in:
                 reasons = " ".join(claims.reasons(summary, built_in))

@@ -116,8 +116,8 @@ def test_a_few_pictures_decide_nothing() -> None:
     assert "at layer -2 is open" in " ".join(reasons(summary, WIDE))
     said = " ".join(findings(summary))
     assert "the other one does not differ from it reliably" in said
-    assert "it is open whether high raw cosine falls on the things asked about or elsewhere; "
-    "mean" in said
+    open_words = "it is open whether high raw cosine falls on the things asked about or elsewhere"
+    assert f"{open_words}; mean" in said
     assert "fewer than 20 pictures intervals are too narrow to go by" in said
 
 
