@@ -192,7 +192,7 @@ def _where(summary: Summary, layer: int, values: Mapping[str, Estimate]) -> str:
     verdict = "it is open whether high raw cosine falls on the things asked about or elsewhere"
     if is_apart(summary, over, 0.5):
         on, on_in_mean = over.value > 0.5, values["asked"].value > values["background"].value
-        verdict = f"high raw cosine falls {'on' if on else 'beside'} the things asked about"
+        verdict = f"high raw cosine falls {'on' if on else 'away from'} the things asked about"
         if on != on_in_mean:  # a few patches far from most
             verdict += f" by rank, though {'lower' if on else 'higher'} there in the mean"
     others = values.get("asked_over_others")

@@ -345,7 +345,7 @@ def test_places_are_averaged_by_layer() -> None:
     assert (places[-2]["others"].value, places[-2]["others"].count) == (pytest.approx(0.1), 2)
     text = " ".join(report.findings(summarise(made(24), PLACES)["held-out"]))
     assert "penultimate layer: high raw cosine falls on the things asked about" in text
-    assert "last layer: high raw cosine falls off the things asked about" in text
+    assert "last layer: high raw cosine falls away from the things asked about" in text
 
 
 def test_findings_leave_out_what_there_is_nothing_to_say_of() -> None:
@@ -450,7 +450,7 @@ def test_shares_stand_on_an_axis_of_their_own() -> None:
     head = ("", "5% of the tokens", "12.5% of the tokens", "576 tokens")
     assert tables.accuracy(summary).head == head
     said = report.findings(summary)
-    assert any(line.startswith("5% of the tokens at random lose") for line in said)
+    assert any(line.startswith("Random picks of 5% of the tokens lose") for line in said)
     cells = as_json({"data": summary})["data"]["accuracy"]  # type: ignore[index]
     assert {cell["budget"] for cell in cells} == {576, "5%", "12.5%"}
 
