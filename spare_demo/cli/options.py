@@ -39,11 +39,7 @@ def add_model_options(parser: argparse.ArgumentParser, settings: Settings, about
     add = adder(
         parser.add_argument,
         f"""
-        --model   {
-            about
-            or f"a name that the command models lists, a folder that holds a "
-            f"checkpoint, or a repository of the hub (default: {usual})"
-        }
+        --model   {about or f"see the command models (default: {usual})"}
         --device  auto, cpu, cuda, cuda:N or mps (default: %(default)s)
         --bits    16, or 8 or 4 to quantise the language model (default: {settings.bits})
         """,

@@ -14,7 +14,7 @@ from spare_demo.pruners import PRUNERS, options
 from spare_demo.pruners.base import GROUPS
 from spare_demo.table import markdown_table, text_table
 
-_INTERVALS = "The 95 % intervals, in brackets, are of a bootstrap over pictures"
+_INTERVALS = "The 95 % intervals, in brackets, come from a bootstrap over pictures"
 SHARES_NOTE = (
     f"{_INTERVALS}; of fewer than {FEW} pictures, and where all answers are right or all wrong, "
     "they are Wilson's, with as many trials as pictures."

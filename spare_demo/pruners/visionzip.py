@@ -47,8 +47,7 @@ class VisionZip(MergingPruner):
 
     name = "visionzip"
     title = "VisionZip"
-    summary = "Tokens the class token attends to, that token itself, and the rest merged into a "
-    "few."
+    summary = "Tokens the class token attends to, that token itself, and the rest merged to a few."
     paper = "VisionZip"
     link = "https://arxiv.org/abs/2412.04467"
     acts = "before the projector"

@@ -213,7 +213,7 @@ def question_difference(
     were = "was" if both == 1 else "were"
     sentence = (
         f"Of the {tokens_word(int(a.sum()))} that {label} kept for the first question, {both} "
-        f"{were} kept for the second too; {came} came in their place. "
+        f"{were} kept for the second too; {came} others were kept instead. "
         f"Jaccard {jaccard:.2f} (two random picks: {chance:.2f})."
     )
     return replace(display, sentence=sentence)

@@ -382,7 +382,7 @@ def test_a_word_that_is_no_set_names_the_sets(measure, capsys: pytest.CaptureFix
     with pytest.raises(SystemExit):
         measure("--set", "seen")
     sets = "held-out, unseen-pairs, held-out-wordings"
-    assert f"no set of scenes ({sets})" in capsys.readouterr().err
+    assert f"neither a set of scenes ({sets})" in capsys.readouterr().err
 
 
 def test_model_options_are_those_of_compare(

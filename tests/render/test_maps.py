@@ -108,7 +108,7 @@ def test_moved_picks_are_counted(canvas: Canvas) -> None:
     drawn = question_difference(canvas, [1, 2, 3], [3, 4, 5], "SPARE", 0.2, 0.11)
     assert drawn.sentence == (
         "Of the 3 tokens that SPARE kept for the first question, 1 was kept for the second too; "
-        "2 came in their place. Jaccard 0.20 (two random picks: 0.11)."
+        "2 others were kept instead. Jaccard 0.20 (two random picks: 0.11)."
     )
 
 

@@ -166,7 +166,7 @@ def test_the_api_needs_no_picture(result: Result) -> None:
     saved = read_result(json.dumps(data))
     assert not saved.pictured
     assert saved.result.photo.size == result.photo.size
-    assert "grey stands in its place" in saved.notes[0]
+    assert "so it is drawn grey" in saved.notes[0]
 
 
 def test_without_a_question_there_is_no_relevance(

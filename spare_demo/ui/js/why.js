@@ -83,7 +83,7 @@ SPARE.why = (element, trigger) => {
 
   function factors(slot, reason) {
     const {data} = state, method = data.slots[slot];
-    if (!reason.factors) return `<p>${escape(method.title)} is not a product of these three factors.</p>`;
+    if (!reason.factors) return `<p>${escape(method.title)} does not choose by a product of novelty, magnitude and text weight.</p>`;
     const own = reason.factors, won = reason.winning;
     const most = {magnitude: method.factors.magnitude ? greatest(method.factors.magnitude) : 1,
                   text: greatest(method.factors.text)};
