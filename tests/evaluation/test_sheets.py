@@ -95,7 +95,7 @@ def test_one_picture_under_several_names_is_one(images: Path) -> None:
         ({**A, "image": __file__}, "; name a folder above it with --images"),
         ({**C, "choices": ["one"]}, "choices must be 2 to 26"),
         ({**C, "choices": ["red", "blue", "Red"]}, "choices must all differ"),
-        ({**C, "answer": "C"}, "neither a choice nor the letter"),
+        ({**C, "answer": "C"}, "neither one of the choices nor its letter"),
         ({**A, "image": "a" * 5000}, "there is no picture aaa"),
         ({**A, "image": "gone.png"}, "there is no picture gone.png"),
         ({**A, "question": "Which\ud800"}, '"question" has half of a pair'),

@@ -110,7 +110,7 @@ def test_what_cannot_be_saved_or_loaded_is_said(result: Result, tmp_path: Path) 
         dataclasses.replace(result, reconstruction=None, answers={}).save(tmp_path / "out")
     assert not (tmp_path / "out").exists()
     (tmp_path / "other.json").write_text("{}")
-    with pytest.raises(ValueError, match=r"no result\.json of this program"):
+    with pytest.raises(ValueError, match=r"not a result\.json of this program"):
         Result.load(tmp_path / "other.json")
 
 
@@ -305,13 +305,13 @@ def changed(data: Any, path: str, value: Any) -> str:
     ],
 )
 def test_a_damaged_file_is_refused_in_a_sentence(data: Any, path: str, value: Any) -> None:
-    with pytest.raises(ValueError, match=r"^This is no result\.json"):
+    with pytest.raises(ValueError, match=r"^This is not a result\.json"):
         read_result(changed(data, path, value))
 
 
 @pytest.mark.parametrize("text", ["", "[1, 2]", "{}", "nonsense", "[" * 100_000])
 def test_no_result_at_all_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"no result\.json"):
+    with pytest.raises(ValueError, match=r"not a result\.json"):
         read_result(text)
 
 

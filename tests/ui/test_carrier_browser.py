@@ -46,11 +46,11 @@ def test_the_token_carrying_the_answer_is_shown_and_removed(visitor, opened: Vis
         losses[token] = sum(answer.log_probabilities[:words]) - sum(
             forced.log_probabilities[:words]
         )
-    expect(visitor.find("#stage .caption")).to_contain_text("the answer loses without each one")
+    expect(visitor.find("#stage .caption")).to_contain_text("the answer loses without each of")
     visitor.layer("carrier")
     caption = visitor.caption
     top = max(losses, key=lambda token: losses[token])
-    expect(caption).to_contain_text(f"A SPARE's answer “{answer.text}” loses without each one")
+    expect(caption).to_contain_text(f"A SPARE's answer “{answer.text}” loses without each of")
     expect(caption).to_contain_text(f"without the patch in {opened.canvas.where(top)}, framed")
     painted = visitor.picture()
     for token in range(view.tokens.n):

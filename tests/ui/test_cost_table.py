@@ -55,7 +55,7 @@ def test_stages_stand_in_the_order_of_the_run(visit: Visit) -> None:
     together = seconds_text(visit.exploration.select_seconds["A"])
     assert found["select"] == ["–", f"{together} together"]
     n = visit.exploration.n
-    assert f"Select, A and B: all {n} picks at once" in html
+    assert f"Select, A and B: all {n} tokens are put in order once" in html
 
 
 def test_each_selection_has_its_time_where_methods_run_apart(guide: Guide, photo_file: str) -> None:
@@ -64,7 +64,7 @@ def test_each_selection_has_its_time_where_methods_run_apart(guide: Guide, photo
     assert seconds is not None and seconds > 0
     html = cost_html(visit, lambda answer: None)
     assert lines(html)["select"] == ["–", seconds_text(seconds), "–"]
-    assert "picks at once" not in html
+    assert "put in order once" not in html
 
 
 def test_what_enters_under_a_plan_has_its_time(guide: Guide, photo_file: str) -> None:
@@ -99,7 +99,7 @@ def test_what_was_set_aside_is_told_apart_from_the_cache(visit: Visit) -> None:
     found = lines(html)
     assert (found["KV cache"][1], found["allocated"][1]) == ("2.0 KiB", "5.0 KiB")
     assert found["allocated"][0] == found["KV cache"][0]
-    assert "Allocated: with room" in html
+    assert "Allocated includes room" in html
 
 
 def test_a_method_that_cannot_meet_the_budget_has_no_column(visit: Visit) -> None:

@@ -37,7 +37,7 @@ def test_a_photo_chosen_again_asks_its_other_question_wherever_the_program_was_s
     photo = load_examples(tiny_model.name)[1]
     first, second = photo.answers
     button = page.locator("#examples button").nth(1)
-    label = f"Example: {first} Choose it again to ask: {second}"
+    label = f"Example: {first} Click it again to ask: {second}"
     expect(button).to_have_attribute("aria-label", label)
     for question in (first, second, first):
         button.click()

@@ -170,5 +170,5 @@ def test_a_story_that_needs_the_features_names_a_model_that_tells_it(page) -> No
     page.find("[data-story=diversity]").click()
     text = page.find(".story-card .text")
     expect(text).to_contain_text("Here they are too large for it")
-    expect(text).to_contain_text("The built-in model tells this story")
+    expect(text).to_contain_text("Try the built-in model")
     page.find(".story-card .close").click()

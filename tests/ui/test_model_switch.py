@@ -490,7 +490,7 @@ def test_the_page_changes_the_model(browser: Any, program: str, tiny_next_folder
     expect(measuring.find(said)).to_have_count(1)
     expect(header).to_contain_text("tiny-llava-next on CPU")
     assert failures == []
-    expect(one.find("#model-changed")).to_contain_text("Results of the model before it were")
+    expect(one.find("#model-changed")).to_contain_text("so earlier results are gone")
     expect(one.caption).to_contain_text("tokens in common")
     expect(one.find("#answers")).to_contain_text("All 80 tokens")
     one.ask("Is it red?")

@@ -52,12 +52,15 @@ def test_a_refused_call_prints_no_traceback(
         ([picture | {"path": "/photo\nx"}, QUESTION, "spare", 5, 0], "could not be read"),
         (
             [picture | {"url": {"photo": 1}}, QUESTION, "spare", 5, 0],
-            "could not be read. A picture",
+            "could not be read. Upload a picture",
         ),
-        ([picture | {"path": "photo\0"}, QUESTION, "spare", 5, 0], "could not be read. A picture"),
+        (
+            [picture | {"path": "photo\0"}, QUESTION, "spare", 5, 0],
+            "could not be read. Upload a picture",
+        ),
         (
             [picture | {"path": "photo" * 1000}, QUESTION, "spare", 5, 0],
-            "could not be read. A picture",
+            "could not be read. Upload a picture",
         ),
     ):
         assert words in public.call("select", data).content.decode("unicode_escape")

@@ -188,7 +188,9 @@ def test_merged_parts_that_were_too_many_to_save_are_looked_for_nowhere(
     page = open_page(tmp_path / "page.html")
     page.page.evaluate("SPARE.state.data.slots.A.mixtures.clear()")  # as of too many
     page.find("canvas.over").first.hover(position={"x": 20, "y": 20})
-    expect(page.find("#reason .reason.a")).to_contain_text("does not hold what went into what")
+    expect(page.find("#reason .reason.a")).to_contain_text(
+        "does not hold which patches were merged"
+    )
 
 
 def test_a_notebook_frame_shows_it(saved: Path, served, browser) -> None:

@@ -76,7 +76,7 @@ def test_a_field_in_place_of_a_file_is_a_sentence(public, query: str) -> None:
 @pytest.mark.parametrize("door", ["call", "call/v2"])
 def test_a_run_that_is_not_there_is_a_sentence(public, photo_file: str, door: str) -> None:
     answer = httpx.get(public.api(f"{door}/select/nobody"), timeout=60)
-    assert answer.status_code == 404 and "call the operation again" in answer.json()["detail"]
+    assert answer.status_code == 404 and "Call the operation again" in answer.json()["detail"]
     body = {"image": public.picture(photo_file), "question": QUESTION, "budget": 5}
     event = public.post("call/v2/select", body).json()["event_id"]
     assert "event: complete" in httpx.get(public.api(f"{door}/select/{event}"), timeout=60).text
