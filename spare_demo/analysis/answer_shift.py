@@ -156,16 +156,23 @@ def kl_curves(
     def first_kl(kept: Selection | LayerPlan) -> float:
         return first_token_kl(whole, model.answer(view, kept, 1, positions))
 
-    every = exploration.selections(n) | exploration.plans(n)[0]
+    every: dict[str, Selection | LayerPlan] = {
+        **exploration.selections(n),
+        **exploration.plans(n)[0],
+    }
     by_hand = {label: every[label] for label, method in methods.items() if method.by_hand}
     points = {label: (kept.size, first_kl(kept)) for label, kept in by_hand.items()}
     for done, k in enumerate(ks, 1):
-        kept_at_k: dict[str, Selection | LayerPlan] = {}
+        kept_at_k: dict[str, Selection | LayerPlan] = every
         if k < n:
             kept_at_k = {**exploration.selections(k), **exploration.plans(k)[0]}
         for label, curve in series.items():
-            kl = first_kl(kept_at_k[label]) if label in kept_at_k else None
-            curve.append(0.0 if k == n else kl)  # all tokens are the unpruned prompt
+            kept = kept_at_k.get(label)
+            merged = isinstance(kept, Selection) and kept.merged
+            if k == n and not merged:  # all tokens are the unpruned prompt
+                curve.append(0.0)
+            else:
+                curve.append(None if kept is None else first_kl(kept))
         for draw, picks in zip(draws, randoms, strict=True):
             draw.append(0.0 if k == n else first_kl(picks.prefix(k)))
         table = torch.tensor(draws, dtype=torch.float64)

@@ -34,7 +34,8 @@ class KlCurves:
     """KL of the first token to the unpruned model against k, as far as it has been measured.
 
     Attributes:
-        budgets: ascending; m of them so far. At n itself the KL is 0 without a pass.
+        budgets: ascending; m of them so far. At n itself the KL is 0 without a pass, but for rows
+            that were merged.
         series: (m,) nats per method's label; None below the least budget of a schedule, that of a
             method inside the language model, whose budgets are averages over its layers.
         points: (tokens kept, nats) per label of a set or plan made by hand; of a plan, its budget.

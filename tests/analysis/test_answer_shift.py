@@ -167,6 +167,16 @@ def test_kl_against_k(tiny_model: LlavaModel, exploration: Exploration, whole: A
     assert (mean[5], low[5], high[5]) == (0, 0, 0)
 
 
+def test_merged_rows_are_not_the_unpruned_prompt_at_any_budget(
+    tiny_model: LlavaModel, view: View, whole: Answer
+) -> None:
+    exploration = explore(view, choose(("trim", "spare")))
+    *_, last = kl_curves(tiny_model, exploration, whole, 6)
+    rows = exploration.selections(16)["trim"]
+    assert last.series["trim"][-1] == first_token_kl(whole, tiny_model.answer(view, rows, 1)) > 0
+    assert last.series["spare"][-1] == 0
+
+
 @pytest.mark.parametrize(
     ("a", "b", "word", "spans"),
     [
