@@ -107,8 +107,10 @@ def tokens_text(row: CostRow) -> str:
 
 
 def seconds_text(seconds: float) -> str:
-    """0.0412 -> "41 ms", 2.5 -> "2.50 s"."""
-    return f"{seconds:.2f} s" if seconds >= 1 else f"{seconds * 1000:.0f} ms"
+    """0.0412 -> "41 ms", 2.5 -> "2.50 s"; "<1 ms" for what would be none."""
+    if 0 < seconds < 0.0005:
+        return "<1 ms"
+    return f"{seconds:.2f} s" if seconds >= 0.9995 else f"{seconds * 1000:.0f} ms"
 
 
 def bytes_text(count: int) -> str:
@@ -134,7 +136,7 @@ def operations_text(count: float) -> str:
     if count <= 0:
         return "not known"
     for unit in ("FLOP", "kFLOP", "MFLOP", "GFLOP"):
-        if count < 1000:
+        if count < 999.5:  # which three digits would make 1e+03
             return f"{count:.3g} {unit}"
         count /= 1000
     return f"{count:.3g} TFLOP"

@@ -43,6 +43,13 @@ def first_words(
     return sorted(candidates, key=lambda candidate: -max(candidate.probabilities.values()))
 
 
-def share_text(share: float) -> str:
-    """A probability from 0 to 1 with two digits."""
-    return f"{share:.2f}" if share >= 0.005 else "<0.01" if share > 0 else "0"
+def share_text(share: float, decimals: int = 2) -> str:
+    """A probability with so many decimals, its ends told apart from 0 and 1."""
+    if share in (0, 1):
+        return f"{share:.0f}"
+    least = 10.0**-decimals
+    if share < least / 2:
+        return f"<{least:.{decimals}f}"
+    if share >= 1 - least / 2:
+        return f">{1 - least:.{decimals}f}"
+    return f"{share:.{decimals}f}"

@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from spare_demo.analysis.first_words import share_text
 from spare_demo.models import Answer, Model, View
 from spare_demo.models.generate.rows import kept_rows
 from spare_demo.tokens import Positions, Selection
@@ -74,7 +75,7 @@ class LeaveOneOut:
             return f"{title}: {len(self.removals)} of {noun} left out …"
         carrier, answer = self.carrier, _quoted(self.answer)
         before, now = (
-            _share_text(math.exp(value))
+            share_text(math.exp(value), decimals=3)
             for value in (self.log_probability, self.log_probability - carrier.log_loss)
         )
         shares = f"probability of {answer} {before} → {now}"
@@ -170,8 +171,3 @@ def _without_each(selection: Selection) -> list[tuple[int | None, Selection]]:
 
 def _quoted(text: str) -> str:
     return f"“{text}”" if text else "no words"
-
-
-def _share_text(share: float) -> str:
-    """A probability with three decimals, its ends told apart from 0 and 1."""
-    return "<0.001" if share < 0.0005 else ">0.999" if share > 0.9995 else f"{share:.3f}"

@@ -43,7 +43,7 @@ class Cell(NamedTuple):
     @property
     def figures(self) -> str:
         """Error and KL in words, as far as they are known."""
-        error = "" if self.error is None else f"error {self.error:.2f}"
+        error = "" if self.error is None else f"error {_error_text(self.error)}"
         kl = "" if self.kl is None else f"KL {kl_text(self.kl)}"
         return " · ".join(filter(None, (error, kl)))
 
@@ -51,6 +51,10 @@ class Cell(NamedTuple):
 def kl_text(kl: float) -> str:
     """A KL in nats with as many decimals as any other, so that a column of them can be read."""
     return "0" if kl == 0 else "<0.001" if kl < 0.0005 else f"{kl:.3f}"
+
+
+def _error_text(error: float) -> str:
+    return "0" if error == 0 else "<0.01" if error < 0.005 else f"{error:.2f}"
 
 
 def by_kl(cells: Sequence[Cell]) -> list[Cell]:

@@ -52,8 +52,12 @@ def test_where_nothing_is_gained_the_sentence_says_so(result: Result) -> None:
 
 
 def test_times_are_in_seconds_from_one_on() -> None:
-    texts = [seconds_text(seconds) for seconds in (0.0412, 1.0, 1.5)]
-    assert texts == ["41 ms", "1.00 s", "1.50 s"]
+    texts = [seconds_text(seconds) for seconds in (0.0412, 0.9996, 1.0, 1.5)]
+    assert texts == ["41 ms", "1.00 s", "1.00 s", "1.50 s"]
+
+
+def test_a_time_that_is_not_none_is_not_written_as_none() -> None:
+    assert [seconds_text(s) for s in (0, 1e-5, 0.0006)] == ["0 ms", "<1 ms", "1 ms"]
 
 
 def test_bytes_are_in_units_of_1024() -> None:
@@ -80,6 +84,7 @@ def test_room_for_the_answer_is_told_beside_the_cache(result: Result) -> None:
     [
         (0, "not known"),
         (999, "999 FLOP"),
+        (999.7, "1 kFLOP"),
         (1000, "1 kFLOP"),
         (2.3e9, "2.3 GFLOP"),
         (4e12, "4 TFLOP"),

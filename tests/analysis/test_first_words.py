@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import spare_demo.analysis.first_words
-from spare_demo.analysis.first_words import first_words
+from spare_demo.analysis.first_words import first_words, share_text
 from spare_demo.models import Answer
 
 WORDS = ["red", " green", "blue", " "]
@@ -47,3 +47,10 @@ def test_a_token_of_blanks_keeps_its_blanks() -> None:
 def test_an_answer_read_back_from_a_file_has_none() -> None:
     none = dataclasses.replace(answer(1.0, 0, 0, 0), first_logits=torch.empty(0))
     assert first_words({"unpruned": none}, decode) == []
+
+
+def test_a_probability_is_told_apart_from_0_and_1() -> None:
+    written = [share_text(share) for share in (0.0, 1e-9, 0.006, 0.994, 0.996, 1.0)]
+    assert written == ["0", "<0.01", "0.01", "0.99", ">0.99", "1"]
+    three = [share_text(share, decimals=3) for share in (1e-9, 0.006, 0.996, 0.9996)]
+    assert three == ["<0.001", "0.006", "0.996", ">0.999"]

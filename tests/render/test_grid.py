@@ -34,6 +34,11 @@ def test_cells_are_in_the_order_of_kl_and_those_without_one_last() -> None:
     assert titles == ["Best", "Inside", "Worst", "Unknown", "Less known"]
 
 
+def test_a_small_error_is_no_zero() -> None:
+    errors = [Cell("x", [0], error=value).figures for value in (0.0, 4e-11, 0.31)]
+    assert errors == ["error 0", "error <0.01", "error 0.31"]
+
+
 def test_a_small_kl_is_no_zero() -> None:
     assert [kl_text(value) for value in (0.0, 7e-5, 0.0214)] == ["0", "<0.001", "0.021"]
 
