@@ -61,7 +61,7 @@ def title_of(label: str) -> str:
 
 def percent(estimate: Estimate | None, signed: bool = False) -> str:
     """ "71.3 (68.2 to 74.5)", in percent; a dash for nothing."""
-    return _interval(estimate, "+.1f" if signed else ".1f", 100)
+    return _interval(estimate, "+z.1f" if signed else "z.1f", 100)
 
 
 def share(estimate: Estimate) -> str:
@@ -70,8 +70,9 @@ def share(estimate: Estimate) -> str:
 
 
 def plain(estimate: Estimate | None, signed: bool = False) -> str:
-    """ "0.413 (0.401 to 0.425)"; a dash for nothing."""
-    return _interval(estimate, "+.3f" if signed else ".3f")
+    """ "0.413 (0.401 to 0.425)"; of a small value two digits, not zeros; a dash for nothing."""
+    small = estimate is not None and 0 < abs(estimate.value) < 0.01
+    return _interval(estimate, ("+" if signed else "") + ("z.2g" if small else "z.3f"))
 
 
 def in_measure(measure: str, difference: Estimate | None) -> str:

@@ -123,9 +123,9 @@ def findings(summary: Summary) -> list[str]:
     if "random" in summary.methods:
         for k in summary.budgets:
             lost = 100 * (full.value - summary.accuracy["random", k].value)
-            sentences.append(
-                f"Random picks of {words(k)} lose {lost:.1f} points against all tokens."
-            )
+            verb = "gain" if lost < 0 else "lose"
+            points = f"{abs(lost):.1f} points against all tokens"
+            sentences.append(f"Random picks of {words(k)} {verb} {points}.")
     sentences.append(_spare_and_cdpruner(summary))
     sentences += _text_guidance(summary, middle(summary.budgets))
     sentences += [_where(summary, layer, values) for layer, values in summary.places.items()]

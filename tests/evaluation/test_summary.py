@@ -216,6 +216,20 @@ def test_the_best_is_compared_by_paired_differences() -> None:
     assert "the other one is behind it" in " ".join(report.findings(alone))
 
 
+def test_a_small_difference_is_not_written_as_zeros() -> None:
+    small, large = Estimate(-3.13e-4, -4e-4, -2.2e-4, 9), Estimate(-0.1236, -0.2, 0.0, 9)
+    assert cells.plain(small, signed=True) == "-0.00031 (-0.0004 to -0.00022)"
+    assert cells.plain(large, signed=True) == "-0.124 (-0.200 to +0.000)"
+    assert cells.plain(Estimate(4.4e-11, 0.0, 1e-10, 9)) == "4.4e-11 (0 to 1e-10)"
+    assert cells.percent(Estimate(0.057, -1e-5, 0.117, 9), signed=True) == "+5.7 (+0.0 to +11.7)"
+
+
+def test_what_random_tokens_gain_is_no_loss_below_zero() -> None:
+    rows = [replace(row, right=row.method == "random") for row in made()]
+    said = report.findings(summarise(rows)["held-out"])
+    assert "16 tokens at random gain 100.0 points against all of them." in said
+
+
 def test_reconstruction_and_diversity_are_compared_on_every_measure() -> None:
     rows = [row for row in made(24) if row.method != "random"]
     rng = np.random.default_rng(5)
