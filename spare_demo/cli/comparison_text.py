@@ -56,9 +56,9 @@ def print_report(result: Result) -> None:
     print(f"\n{result.question or '(no question)'}\n")
     rows = cost.cost_rows(result.answers)
     if not rows:
-        seconds = result.select_seconds
+        times = {label: cost.seconds_text(s) for label, s in result.select_seconds.items()}
         lines = [
-            (titles[label], str(kept.size), cost.seconds_text(seconds.get(label, 0.0)))
+            (titles[label], str(kept.size), times.get(label, "–"))
             for label, kept in result.selections.items()
         ]
         print_table(("", "tokens", "select"), lines)

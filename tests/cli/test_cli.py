@@ -7,6 +7,7 @@ import gc
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -294,6 +295,14 @@ def test_without_the_language_model_there_are_picks_and_no_answers(
         assert "--without-language-model" in archive.read("README.txt").decode()
     again = read_result((out / "result.json").read_text())
     assert again.result.finished
+
+
+def test_a_set_made_by_hand_took_no_time_to_choose(
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "mine.json").write_text("[1, 2]")
+    recorded(run, "--without-language-model", "--picks", str(tmp_path / "mine.json"))
+    assert re.search(r"^mine +2 +–$", capsys.readouterr().out, re.MULTILINE)
 
 
 def test_compare_prints_the_headline_of_an_example(
