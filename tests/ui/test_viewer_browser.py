@@ -52,6 +52,12 @@ def drawn(visit: Visit, layer: str, budget: int):
     return found.image.crop((0, 0, *visit.canvas.size)), found.sentence
 
 
+def test_a_share_is_told_apart_from_none_and_all(reader) -> None:
+    shares = [3e-4, 0.05, 0.994, 0.9951, 0.99962, 1]
+    written = reader.page.evaluate("shares => shares.map(SPARE.percent)", shares)
+    assert written == ["less than 0.1 %", "5.0 %", "99 %", "99.5 %", "more than 99.9 %", "100 %"]
+
+
 def test_the_browser_draws_what_python_draws(reader, opened: Visit) -> None:
     layers = ("difference", "A", "B", "order", "relevance")
     for budget, layer in itertools.product((7, 64, 200), layers):

@@ -88,8 +88,10 @@ window.SPARE = (() => {
     return signed && value > 0 ? '+' + text : text;
   }
 
+  // Never 0 % or 100 % of what is not.
   const percent = (share) => (share > 0 && share < 0.0005 ? 'less than 0.1 %'
-    : (100 * share).toFixed(share < 0.1 ? 1 : 0) + ' %');
+    : share > 0.9995 && share < 1 ? 'more than 99.9 %'
+      : (100 * share).toFixed(share < 0.1 || (share >= 0.995 && share < 1) ? 1 : 0) + ' %');
   const tokensWord = (count) => (count === 1 ? '1 token' : `${count} tokens`);
 
   // A sentence of render/sentences.py with its places filled in.
