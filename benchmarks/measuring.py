@@ -172,4 +172,4 @@ def cells(figure: Mapping[str, Any]) -> tuple[str, ...]:
 
 def milliseconds(seconds: float) -> str:
     """0.0123 -> "12.3 ms"."""
-    return f"{seconds * 1e3:.3g} ms" if seconds < 1 else f"{seconds:.2f} s"
+    return f"{seconds * 1e3:.3g} ms" if seconds < 0.9995 else f"{seconds:.2f} s"

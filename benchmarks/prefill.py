@@ -14,6 +14,7 @@ operations over the measured rate of a square matrix product.
 from __future__ import annotations
 
 import argparse
+import statistics
 from collections.abc import Callable
 from typing import Any
 
@@ -113,8 +114,8 @@ def measure(
     about[f"{name}: KV cache"] = f"{whole} to {few} bytes, {whole / few:.2f} × smaller"
     for kind in dict.fromkeys(step.split()[0] for step in seconds):
         pairs = zip(seconds[f"{kind} {VISUAL[0]}"], seconds[f"{kind} {VISUAL[-1]}"], strict=True)
-        gains = sorted(a / b for a, b in pairs)
-        about[f"{name}: prefill, {kind}"] = f"{gains[len(gains) // 2]:.2f} × faster with 64 kept"
+        gain = statistics.median(a / b for a, b in pairs)
+        about[f"{name}: prefill, {kind}"] = f"{gain:.2f} × faster with 64 kept"
     return figures
 
 

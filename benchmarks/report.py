@@ -50,7 +50,8 @@ INTRODUCTION = """# Performance
 Made by `python benchmarks/report.py` from the files in `benchmarks/results/`; do not edit. Every
 section names the command and the device. A floor is what the same machine needs for the least
 work that the task could be, measured in the same run; the ratio is the median, over the runs, of
-time to floor. "Not measured" means that no such machine was at hand.
+time to floor. How many times faster a prefill is with 64 kept is taken run by run likewise. "Not
+measured" means that no such machine was at hand.
 
 SPARE's paper (arXiv 2606.18681, Table 7) reports for LLaVA-1.5-7B with 64 of 576 visual tokens a
 prefill 2.9 × faster and a key-value cache 3.8 × smaller, on an RTX A6000. It does not state the

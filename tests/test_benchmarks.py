@@ -41,6 +41,11 @@ def test_a_ratio_is_taken_run_by_run() -> None:
     assert figure(floor_seconds=()).ratio is None
 
 
+def test_a_time_is_three_digits_long() -> None:
+    told = [measuring.milliseconds(seconds) for seconds in (0.0123, 0.9994, 0.9997, 2.5)]
+    assert told == ["12.3 ms", "999 ms", "1.00 s", "2.50 s"]
+
+
 def test_steps_take_turns_and_the_first_round_is_not_counted() -> None:
     made: list[str] = []
     seconds = measuring.in_turns(
