@@ -227,7 +227,7 @@ def test_a_small_difference_is_not_written_as_zeros() -> None:
 def test_what_random_tokens_gain_is_no_loss_below_zero() -> None:
     rows = [replace(row, right=row.method == "random") for row in made()]
     said = report.findings(summarise(rows)["held-out"])
-    assert "16 tokens at random gain 100.0 points against all of them." in said
+    assert "Random picks of 16 tokens gain 100.0 points against all tokens." in said
 
 
 def test_reconstruction_and_diversity_are_compared_on_every_measure() -> None:
