@@ -75,6 +75,19 @@ def test_whatever_a_program_does_the_caller_goes_on(
     assert bounded_process.run_bounded("hostile_program", b"file") is None
 
 
+def test_where_the_system_takes_no_bound_of_memory_pictures_are_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "resource.py").write_text(  # as macOS answers, found before the built-in one
+        "RLIMIT_CPU, RLIMIT_DATA = 0, 2\n"
+        "def setrlimit(kind, bounds):\n"
+        "    if kind == RLIMIT_DATA:\n"
+        "        raise ValueError('current limit exceeds maximum limit')\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    assert open_picture(APART["BMP"]).size == NOISE.size
+
+
 def test_a_picture_that_breaks_a_bound_is_refused_in_a_sentence(monkeypatch) -> None:
     monkeypatch.setattr(load, "run_bounded", lambda *_: None)
     with pytest.raises(PictureError, match=r"more time or memory .* Save it again as PNG or JPEG"):
