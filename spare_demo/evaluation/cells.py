@@ -72,7 +72,7 @@ def share(estimate: Estimate) -> str:
 def plain(estimate: Estimate | None, signed: bool = False) -> str:
     """ "0.413 (0.401 to 0.425)"; of a small value two digits, not zeros; a dash for nothing."""
     small = estimate is not None and 0 < abs(estimate.value) < 0.01
-    return _interval(estimate, ("+" if signed else "") + ("z.2g" if small else "z.3f"))
+    return _interval(estimate, ("+" if signed else "") + ("z#.2g" if small else "z.3f"))
 
 
 def in_measure(measure: str, difference: Estimate | None) -> str:

@@ -218,9 +218,10 @@ def test_the_best_is_compared_by_paired_differences() -> None:
 
 def test_a_small_difference_is_not_written_as_zeros() -> None:
     small, large = Estimate(-3.13e-4, -4e-4, -2.2e-4, 9), Estimate(-0.1236, -0.2, 0.0, 9)
-    assert cells.plain(small, signed=True) == "-0.00031 (-0.0004 to -0.00022)"
+    assert cells.plain(small, signed=True) == "-0.00031 (-0.00040 to -0.00022)"
     assert cells.plain(large, signed=True) == "-0.124 (-0.200 to +0.000)"
-    assert cells.plain(Estimate(4.4e-11, 0.0, 1e-10, 9)) == "4.4e-11 (0 to 1e-10)"
+    assert cells.plain(Estimate(4.4e-11, 0.0, 1e-10, 9)) == "4.4e-11 (0.0 to 1.0e-10)"
+    assert cells.plain(Estimate(-0.008, -0.0804, 0.058, 9)) == "-0.0080 (-0.080 to 0.058)"
     assert cells.percent(Estimate(0.057, -1e-5, 0.117, 9), signed=True) == "+5.7 (+0.0 to +11.7)"
 
 
