@@ -74,7 +74,7 @@ class Change:
 
 @dataclass(frozen=True, eq=False)
 class Shift:
-    """Question against question, on one picture.
+    """Two questions about one picture.
 
     Attributes:
         relevance: (n,) raw cosine with the second question minus that with the first; None where

@@ -37,7 +37,7 @@ def encode(model: Model, request: Request) -> View:
 def run(model: Model, request: Request, view: View | None = None) -> Iterator[Result]:
     """Answer a request with all visual tokens, and with what each method keeps.
 
-    view: what `encode` gives, where that was asked before.
+    view: what `encode` made of the picture and the question, if they were encoded before.
 
     Yields:
         the result so far: first what each method keeps, then after every word and every answer.
@@ -45,7 +45,7 @@ def run(model: Model, request: Request, view: View | None = None) -> Iterator[Re
 
     Raises:
         ValueError: a model that is not loaded, a budget that the picture or a schedule cannot
-            meet, or positions that the model has not; the message may be shown.
+            meet, or positions that the model does not have; the message may be shown.
         PictureError: the picture cannot be used.
     """
     if not isinstance(model, Model):

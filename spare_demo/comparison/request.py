@@ -109,7 +109,7 @@ class RequestOptions(QuestionOptions):
 class Request(RequestOptions):
     """One question about one picture, for every method.
 
-    Attributes, beside those of `RequestOptions`:
+    Attributes, besides those of `RequestOptions`:
         image: anything `open_picture` takes.
         question: blank for none; methods that need text then run in their text-free form.
         methods: names of the table, or {label: Method | Selection | LayerPlan} for settings, for
@@ -117,7 +117,7 @@ class Request(RequestOptions):
         labelled: the same as methods and sets by label; see `choose`.
 
     Raises:
-        ValueError: also for an unknown method, and a question that is no text.
+        ValueError: also for an unknown method, and a question that is not text.
     """
 
     image: Source = field(repr=False)

@@ -85,8 +85,8 @@ def prune(
         model: of one of the classes of `supported_classes`, however it was loaded.
         processor: of its checkpoint.
         inputs: what the processor made of b prompts with one picture each; a batch is padded.
-        method: a name of `PRUNERS`, also with settings ("divprune:metric=euclidean"), a method
-            ready-made, or a set made by hand for every picture.
+        method: a name of `PRUNERS`, also with settings ("divprune:metric=euclidean"), a
+            ready-made method, or a set made by hand for every picture.
         budget: visual tokens kept of each picture, or a share of them such as "12.5%".
         question: what relevance compares the pictures with, one for all or one for each prompt;
             None for none. Methods that need one then run in their text-free form.

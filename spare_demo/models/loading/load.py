@@ -66,15 +66,15 @@ def load_model(
         bits: 16 for the number format that suits model and device; 8 or 4 quantise the language
             model (needs bitsandbytes).
         report: gets a sentence about the memory needed and free, before loading starts.
-        instead_of: a model on the same device that this one follows: closed once this one stands
+        instead_of: a model on the same device that this one follows: closed once this one is ready
             or, where there is no memory for both, before this one's weights are read.
-        language_model: False loads the vision side alone: everything but answers, and of a
-            repository only that is downloaded.
+        language_model: False loads the vision side alone: all works but the answers, and only
+            that part of a repository is downloaded.
         progress: called with bytes so far and in all while files are downloaded, with (0, 0) when
             weights are read next and before `instead_of` is closed; what it raises ends the
             loading.
         system: the system sentence of prompts: "vicuna_v1", "none", or "auto" for the one that the
-            papers measured the model with.
+            papers used with the model.
         capture_prefill: "auto", "on" or "off"; see `Model.capture_prefill`.
         warm_up: False runs no pass and captures none, for a process that has no device itself.
 

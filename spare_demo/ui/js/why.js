@@ -1,4 +1,4 @@
-// Why kept, why lost: the patch under the cursor, in both methods side by side.
+// Why kept, why dropped: the patch under the cursor, in both methods side by side.
 'use strict';
 SPARE.why = (element, trigger) => {
   const {state, number, percent, escape} = SPARE, {depthOf} = SPARE.layers;
