@@ -32,7 +32,7 @@ _FORMS = {  # form: name, title, summary, needs_text, text_free, deviations
         "cdpruner",
         "CDPruner",
         "At each pick, the token least like those picked, favouring tokens least like the "
-        "question, as in the released code.",
+        "question, as released.",
         True,
         "cdpruner-diversity",
         f"{_EXACT} and no token twice, as the code has them past the rank of the features. Where "

@@ -125,12 +125,12 @@ def test_answers_are_read_out_once_all_that_can_be_are_there(visit) -> None:
     assert not busy(with_result(visit, answers=one, refused=refused))
 
 
-@pytest.mark.parametrize(("ended", "words"), [("end", None), ("length", "cut at")])
+@pytest.mark.parametrize(("ended", "words"), [("end", None), ("length", "cut off at")])
 def test_how_an_answer_ended_is_said(visit, ended: str, words: str | None) -> None:
     answer = dataclasses.replace(visit.result.answers["A"], ended=ended)
     answers = visit.result.answers | {"A": answer}
     card = cards(answers_html(with_result(visit, answers=answers), 5))[1]
-    assert (words in card) if words else ("cut at" not in card and "stopped" not in card)
+    assert (words in card) if words else ("cut off at" not in card and "stopped" not in card)
 
 
 def test_nothing_that_was_said_becomes_markup(visit) -> None:

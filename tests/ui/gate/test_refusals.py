@@ -15,12 +15,12 @@ from spare_demo.ui.errors import quieten_server
 @pytest.mark.parametrize(
     ("path", "body", "words"),
     [
-        ("call/nonsense", {"data": []}, "There are: answer, compare, relevance, select."),
-        ("call/v2/nonsense", {}, "There are: answer, compare, relevance, select."),
+        ("call/nonsense", {"data": []}, "Choose one of: answer, compare, relevance, select."),
+        ("call/v2/nonsense", {}, "Choose one of: answer, compare, relevance, select."),
         (
             "call/v2/select",
             {},
-            "are image, question, method, budget, seed, guidance_text. Send the picture",
+            "are image, question, method, budget, seed, guidance_text. Send at least the picture",
         ),
         (
             "call/v2/answer",
@@ -70,7 +70,7 @@ def test_a_field_in_place_of_a_file_is_a_sentence(public, query: str) -> None:
     body = '--b\r\nContent-Disposition: form-data; name="files"\r\n\r\n{}\r\n--b--\r\n'
     answer = httpx.post(public.api("upload") + query, content=body, headers=kind, timeout=60)
     assert answer.status_code == 400
-    assert "no file" in answer.json()["detail"]
+    assert "is not a file" in answer.json()["detail"]
 
 
 @pytest.mark.parametrize("door", ["call", "call/v2"])
