@@ -90,7 +90,7 @@ class Settings:
         "X-Forwarded-For; set it only behind a proxy, since visitors can write it themselves",
     )
     trusted_hosts: tuple[str, ...] = _setting(
-        (), "more names by which a private page may be opened, beside those of this machine"
+        (), "more names by which a private page may be opened, besides those of this machine"
     )
     queue_size: int = _setting(
         32, "requests of all visitors together that may wait; more are turned away"
@@ -162,7 +162,7 @@ def check_characters(name: str, text: object) -> str:
         text.encode()
     except UnicodeEncodeError:
         raise ValueError(
-            f"The {name} has a character that is none (half of a pair, or a byte that is not "
+            f"The {name} has a character that is not valid (half of a pair, or a byte that is not "
             f"UTF-8). Type the {name} again."
         ) from None
     return text

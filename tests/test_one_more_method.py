@@ -121,9 +121,9 @@ def compared(photo_file: str, question: str, method: str, setting: str) -> dict[
     ("entry", "sentence"),
     [
         ("mine = nowhere:Mine", "'mine' cannot be loaded from nowhere:Mine: ModuleNotFoundError"),
-        ("spare = spare_demo.pruners.random:Random", "'spare', and another one has that name"),
-        ("mine = spare_demo.pruners.random:Random", "'mine', and its name is 'random'"),
-        ("mine = json:JSONDecoder", "'mine', and is none"),
+        ("spare = spare_demo.pruners.random:Random", "'spare', but another one has that name"),
+        ("mine = spare_demo.pruners.random:Random", "'mine', but its name is 'random'"),
+        ("mine = json:JSONDecoder", "'mine', but is not one"),
         ("every-other = undecorated:EveryOther", "EveryOther must be a dataclass"),
     ],
 )

@@ -273,7 +273,7 @@ def _experiment(arguments: argparse.Namespace) -> Experiment:
     for label, variant in variants.items():
         if variant.relevance != usual.relevance and not methods[label].reads_relevance:
             raise ValueError(
-                f"{label!r} reads no question. Leave out what stands after {MARK} about that."
+                f"{label!r} reads no question. Leave out what follows {MARK} about it."
             )
     return Experiment(
         methods=methods,

@@ -132,7 +132,9 @@ def check_file(path: Path, *others: Path | str | None) -> None:
     others: files and folders that are written too, None for one that is not.
     """
     if str(path) == "-":
-        raise ValueError("- is no file name, and standard output has the text. Name a file.")
+        raise ValueError(
+            "- is not a file name here, since standard output has the text. Name a file."
+        )
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, "", str(path))
     for other in filter(None, others):

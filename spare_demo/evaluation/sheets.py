@@ -177,7 +177,9 @@ def read_question(entry: Mapping[str, Any], fields: Fields) -> SheetQuestion:
         if not 2 <= len(choices) <= len(LETTERS):
             raise ValueError(f"{fields.choices} must be 2 to {len(LETTERS)} texts")
         if len({choice.casefold() for choice in choices}) < len(choices):
-            raise ValueError(f"{fields.choices} must all differ, also beside the case of letters")
+            raise ValueError(
+                f"{fields.choices} must all differ, and not only in upper and lower case"
+            )
         answers = tuple(_choice(answer, choices, fields) for answer in answers)
     return SheetQuestion(text, answers, choices, category)
 

@@ -66,7 +66,7 @@ def read_variant(text: str, usual: Variant) -> Variant:
             kind = "layer"
         else:
             raise ValueError(
-                f"{brief(word)} says neither how relevance is read nor where kept tokens stand. "
+                f"{brief(word)} says neither how relevance is read nor which positions are used. "
                 f"Write a layer counted from the end, such as anti-relevance{MARK}-1, or one of: "
                 f"{', '.join(_WORDS)}."
             )

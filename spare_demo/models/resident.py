@@ -173,7 +173,7 @@ class Resident(Answering):
             if not self._captured.captures:
                 reason = "Some layer of this model cannot be captured."
         except OutOfMemory:
-            reason = "There is not enough memory for it beside the model."
+            reason = "There is not enough memory for it next to the model."
         except Exception as error:
             _log.exception("A captured prefill failed")
             reason = f"Capturing it failed ({type(error).__name__})."

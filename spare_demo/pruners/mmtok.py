@@ -34,7 +34,7 @@ class MMTok(ViewPruner):
     alpha: float = setting(
         0.5,
         "Weight of the picture",
-        "What covering the other tokens counts, beside 1 for the words.",
+        "How much covering the other tokens counts, where covering the words counts 1.",
         limits=(0.0, 8.0),
     )
     temperature: float = setting(

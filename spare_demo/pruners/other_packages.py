@@ -16,18 +16,18 @@ def add_methods(entries: Iterable[EntryPoint]) -> None:
     name is taken, or whose class has another `name` or is no dataclass.
     """
     for entry in entries:
-        problem = f"{entry.value} is to be the method {entry.name!r}, and"
+        problem = f"{entry.value} is meant to be the method {entry.name!r}, but"
         try:
             method = entry.load()()
         except Exception as error:
             raise ValueError(
-                f"The method {entry.name!r} cannot be loaded from {entry.value}: {error!r}. Mend "
+                f"The method {entry.name!r} cannot be loaded from {entry.value}: {error!r}. Fix "
                 "it, or uninstall the package that brings it."
             ) from error
         if not isinstance(method, Method):
             raise ValueError(
-                f"{problem} is none. Name a class that is a Pruner or a LayerPruner in the package "
-                "that brings it."
+                f"{problem} is not one. Name a class that is a Pruner or a LayerPruner in the "
+                "package that brings it."
             )
         if PRUNERS.get(entry.name, method) != method:
             raise ValueError(

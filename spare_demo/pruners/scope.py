@@ -30,7 +30,7 @@ class Scope(ViewPruner):
     alpha: float = setting(
         1.0,
         "Power of attention",
-        "How much the class token's attention counts beside coverage; 0 is coverage alone.",
+        "How much the class token's attention counts next to coverage; 0 is coverage alone.",
         limits=(0.0, 8.0),
     )
 

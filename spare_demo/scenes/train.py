@@ -92,7 +92,7 @@ def _finish(
     except OSError as error:
         raise SystemExit(
             f"The model's files were not written: {reason(error, folder)} and run the same command "
-            "again. Nothing is trained anew."
+            "again. No finished step is trained again."
         ) from None
 
 

@@ -301,7 +301,7 @@ def test_what_cannot_be_compared_is_one_sentence(
     [
         (".", "is a folder. Name a file."),
         ("a/settings.json/x.html", "has to be a folder"),
-        ("-", "- is no file name"),
+        ("-", "- is not a file name"),
         ("a/results.csv", "a/results.csv cannot both be written"),
     ],
 )

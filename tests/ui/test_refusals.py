@@ -45,7 +45,7 @@ def test_a_refused_call_prints_no_traceback(
         ([picture, QUESTION, "spare", "NaN", 0], "A budget of nan visual tokens"),
         ([picture, QUESTION, "spare", {"k": 1}, 0], "This budget is not possible."),
         ([picture, QUESTION, "spare", 5, "x"], "The seed must be a whole number"),
-        ([picture, "x\ud800", "spare", 5, 0], "a character that is none"),
+        ([picture, "x\ud800", "spare", 5, 0], "a character that is not valid"),
         ([picture], "Too few inputs were sent. Send image, question, method, budget, seed."),
         ([{"path": "/etc/passwd"}, QUESTION, "spare", 5, 0], "Choose it again"),
         (["photo.png", QUESTION, "spare", 5, 0], "Send the picture as a file"),

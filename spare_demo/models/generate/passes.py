@@ -22,7 +22,7 @@ ConcurrentPass = Callable[[], Iterable[Any]]
 
 NO_MEMORY = (
     "There was not enough memory for this picture and question. Ask with a smaller picture, a "
-    "shorter question or methods that take less; everything else goes on."
+    "shorter question or methods that take less memory; everything else still works."
 )
 
 _MOST_WARM = 10_000  # kinds of steps remembered, so that the memory of them has an end

@@ -80,7 +80,7 @@ class Training:
         if state["recipe"] != self.recipe:
             raise SystemExit(
                 f"{self.checkpoint.path} is of another run: {state['recipe']}. "
-                "Give the seed and the length that it was begun with, or another --run folder."
+                "Give the seed and the length that it was started with, or another --run folder."
             )
         self.module.load_state_dict(state["module"])
         for (optimiser, _), saved in zip(self.optimisers, state["optimisers"], strict=True):
