@@ -102,7 +102,7 @@ def test_every_layer_is_drawn_as_python_draws_it(visitor, asked: Visit) -> None:
     # What became of a patch, and the layer's set as a start for one's own.
     lost = next(i for i in range(576) if i not in set(answer.set_at(2).kept.tolist()))
     visitor.point(lost)
-    expect(visitor.find(".reason.a")).to_contain_text(re.compile(r"dropped before layer \d of 5"))
+    expect(visitor.find(".reason.a")).to_contain_text(re.compile(r"removed before layer \d of 5"))
     visitor.layer("own")
     visitor.find("[data-start=a]").click()
     expect(visitor.find(".edit .count")).to_have_text(f"{len(mine)} tokens of 576 kept")
@@ -150,7 +150,7 @@ def test_rows_that_were_merged_before_are_drawn_and_told(visitor, served) -> Non
             (next(i for i in members if i not in found.kept), "not chosen before the language"),
         ):
             if member in found.kept and member not in last:
-                words = "dropped before layer 3 of 5"
+                words = "removed before layer 3 of 5"
             visitor.point(member)
             expect(visitor.find(".reason.a")).to_contain_text(words)
             expect(visitor.find(".reason.a")).to_contain_text(

@@ -130,7 +130,7 @@ SPARE.why = (element, trigger) => {
           : '<p>Known once it has answered at this budget.</p>';
     }
     const out = layers.sets.find((set) => !set.kept[cursor]);
-    const left = out?.layer ? `<b>dropped before layer ${out.layer + 1}</b> of ${data.depth}`
+    const left = out?.layer ? `<b>removed before layer ${out.layer + 1}</b> of ${data.depth}`
       : '<b>not chosen</b> before the language model';
     const start = `<p class="rank">${out ? left : `<b>kept</b> in all ${data.depth} layers`}` +
       `${out?.merged[cursor] ? ', merged into another row' : ''}</p>`;
@@ -221,7 +221,7 @@ SPARE.why = (element, trigger) => {
     const cosine = data.relevance
       ? `raw cosine <b>${number(data.relevance[cursor], true)}</b> (mean ` +
         `${number(SPARE.ends(data.relevance).mean, true)})`
-      : 'no relevance without a question';
+      : 'no relevance here';
     body.innerHTML = `<p class="where"><b>Patch ${name(cursor)}</b> (index ${cursor})` +
       `${data.padding[cursor] ? ', in padding' : ''} · ${cosine}</p>` +
       `<div class="both">${column('A')}${column('B')}</div>`;
