@@ -175,7 +175,7 @@ def test_the_slider_says_of_a_patch_only_what_changes(reader) -> None:
             "requestAnimationFrame(() => requestAnimationFrame(done)))) }",
             budget,
         )
-    expect(said).to_contain_text("A rank")
+    expect(said).to_contain_text("A pick")
     assert reader.page.evaluate("writings.length") == 1
 
 
