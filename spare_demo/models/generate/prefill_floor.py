@@ -62,7 +62,9 @@ def prefill_operations(hf: Any, lengths: Sequence[int]) -> int:
     Two for each multiplication with its addition; the attention of a causal pass is half a square.
     """
     text = hf.config.get_text_config()
-    attention = sum(2 * length**2 * text.hidden_size for length in lengths)
+    heads = text.num_attention_heads
+    width = heads * (getattr(text, "head_dim", None) or text.hidden_size // heads)
+    attention = sum(2 * length**2 * width for length in lengths)
     matrices = sum(
         2 * length * _weights(layer)
         for length, layer in zip(lengths, _decoder(hf).layers, strict=True)

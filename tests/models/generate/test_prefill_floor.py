@@ -10,6 +10,8 @@ import pytest
 import torch
 from PIL import Image
 from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
+from transformers import LlamaConfig, LlamaForCausalLM
 
 from spare_demo.models import LlavaModel
 from spare_demo.models.generate import prefill_floor as module
@@ -31,6 +33,18 @@ def test_operations_and_bytes_are_those_of_the_sizes(tiny_model: LlavaModel) -> 
     expected = 2 * LAYER * (10 + 10 + 4) + 2 * 32 * (100 + 100 + 16) + 2 * head
     assert prefill_operations(tiny_model.hf, [10, 10, 4]) == expected
     assert prefill_bytes(tiny_model.hf) == 4 * (3 * (LAYER + 2 * 32) + head)  # two norms a layer
+
+
+def test_operations_are_those_that_torch_counts_where_heads_are_wider_than_the_tokens() -> None:
+    sizes = {"hidden_size": 32, "head_dim": 16, "intermediate_size": 64, "vocab_size": 40}
+    heads = {"num_attention_heads": 4, "num_key_value_heads": 2, "num_hidden_layers": 2}
+    hf = LlamaForCausalLM(LlamaConfig(**sizes, **heads, attn_implementation="eager"))
+    with torch.no_grad(), FlopCounterMode(display=False) as counter:
+        hf(torch.zeros(1, 11, dtype=torch.long), logits_to_keep=1)
+    counts = counter.get_flop_counts()["Global"]
+    squares = sum(count for kind, count in counts.items() if "bmm" in str(kind))
+    half_of_them = squares // 2  # a causal pass needs no more
+    assert prefill_operations(hf, [11, 11]) == counter.get_total_flops() - half_of_them
 
 
 def test_rates_are_those_of_the_fastest_run(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,7 +94,9 @@ def test_quantised_weights_are_read_packed_with_their_scales() -> None:
             model=SimpleNamespace(layers=nn.ModuleList([layer])),
             lm_head=head,
             config=SimpleNamespace(
-                get_text_config=lambda: SimpleNamespace(hidden_size=128, vocab_size=10)
+                get_text_config=lambda: SimpleNamespace(
+                    hidden_size=128, num_attention_heads=4, vocab_size=10
+                )
             ),
         )
         assert prefill_bytes(hf) == expected + 2 * 1280
