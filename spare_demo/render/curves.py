@@ -258,4 +258,5 @@ def _worse_than_random(chart: CurveChart, at: int) -> str:
         return ""
     names = "both" if len(worse) == len(chart.series) == 2 else " and ".join(worse)
     where = "At this budget" if budget == chart.budget else f"With {budget} tokens"
-    return f" {where} {names} {'do' if len(worse) > 1 else 'does'} worse than random picks."
+    verb = "do" if len(worse) > 1 else "does"
+    return f" {where} {names} {verb} worse than random picks on average."

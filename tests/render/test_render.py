@@ -344,9 +344,9 @@ def test_curves_hold_the_numbers_in_the_methods_colours():
     ("above", "budget", "words"),
     [
         ((0.0, 0.0), 32, ""),
-        ((0.2, 0.2), 32, "At this budget both do worse than random picks."),
-        ((0.0, 0.2), 32, "At this budget CDPruner does worse than random picks."),
-        ((0.2, 0.0), 40, "With 32 tokens SPARE does worse than random picks."),
+        ((0.2, 0.2), 32, "At this budget both do worse than random picks on average."),
+        ((0.0, 0.2), 32, "At this budget CDPruner does worse than random picks on average."),
+        ((0.2, 0.0), 40, "With 32 tokens SPARE does worse than random picks on average."),
         ((0.1, 0.1), 32, ""),  # as good as they are
     ],
 )
