@@ -13,7 +13,14 @@ from spare_demo.comparison.request import UNPRUNED
 from spare_demo.evaluation import figures
 from spare_demo.evaluation.board import Board, Comparison, Folder, SetBoard
 from spare_demo.evaluation.budgets import order, words
-from spare_demo.evaluation.cells import SHARES_NOTE, TOO_FEW, Table, percent, title_of
+from spare_demo.evaluation.cells import (
+    SHARES_NOTE,
+    TOO_FEW,
+    Table,
+    inside_note,
+    percent,
+    title_of,
+)
 from spare_demo.evaluation.statistics import FEW, LEVEL
 from spare_demo.render.base import counted
 from spare_demo.render.chart import Lines, svg
@@ -133,6 +140,8 @@ def _scores(board: SetBoard, baseline: str) -> Table:
         f"every cell.{left_out} "
         f"{SHARES_NOTE} "
     )
+    if inside := inside_note(list(dict.fromkeys(m for s in summaries.values() for m in s.methods))):
+        note += f"{inside} "
     name = title_of(baseline)
     if board.comparisons:
         note += f"A star: the difference from {name} has an adjusted p-value below {LEVEL:g}."

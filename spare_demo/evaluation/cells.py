@@ -12,7 +12,7 @@ from spare_demo.evaluation.summary import RIGHT, Summary
 from spare_demo.evaluation.variants import split_label, words_of
 from spare_demo.pruners import PRUNERS, options
 from spare_demo.pruners.base import GROUPS
-from spare_demo.table import markdown_table, text_table
+from spare_demo.table import listed, markdown_table, text_table
 
 _INTERVALS = "The 95 % intervals, in brackets, come from a bootstrap over pictures"
 SHARES_NOTE = (
@@ -57,6 +57,25 @@ def title_of(label: str) -> str:
         return label
     words = [words_of(variant)] if variant else []
     return ", ".join([title, *options.seeds_of(name), *words])
+
+
+def inside_note(labels: Sequence[str]) -> str:
+    """What a budget is of methods inside the language model, in sentences; "" without one."""
+    average, paper = [], []
+    for label in labels:
+        try:
+            method = options.read_method(split_label(label)[0], PRUNERS)
+        except ValueError:  # as in `title_of`
+            continue
+        if method.inside:
+            (average if method.budget_is_average else paper).append(title_of(label))
+    sentences = []
+    if average:
+        sentences.append(f"Of {listed(average)} a budget is the average over layers.")
+    if paper:
+        counts = "what the paper counts: the layers get more on average"
+        sentences.append(f"Of {listed(paper)} a budget is {counts}.")
+    return " ".join(sentences)
 
 
 def percent(estimate: Estimate | None, signed: bool = False) -> str:

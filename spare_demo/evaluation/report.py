@@ -12,7 +12,15 @@ from spare_demo.comparison.request import UNPRUNED
 from spare_demo.evaluation import claims, figures, tables
 from spare_demo.evaluation.budgets import Budget, middle, words
 from spare_demo.evaluation.built_in import BuiltIn
-from spare_demo.evaluation.cells import TOO_FEW, is_apart, percent, plain, share, title_of
+from spare_demo.evaluation.cells import (
+    TOO_FEW,
+    inside_note,
+    is_apart,
+    percent,
+    plain,
+    share,
+    title_of,
+)
 from spare_demo.evaluation.records import BLANK
 from spare_demo.evaluation.relevance_places import WORDS
 from spare_demo.evaluation.statistics import FEW, Estimate
@@ -118,6 +126,7 @@ def findings(summary: Summary) -> list[str]:
         sentences.append(f"With a blank picture, so from the question alone: {share(blank)}.")
     if summary.methods:
         sentences += [_best(summary, k) for k in summary.budgets]
+        sentences.append(inside_note(summary.methods))
         if summary.pictures < FEW:
             sentences.append(TOO_FEW.strip())
     if "random" in summary.methods:

@@ -14,6 +14,7 @@ from spare_demo.evaluation.cells import (
     TOO_FEW,
     Table,
     in_measure,
+    inside_note,
     means_note,
     method_rows,
     percent,
@@ -75,7 +76,8 @@ def accuracy(summary: Summary) -> Table:
     )
     asked = f"{counted(summary.questions, 'question')} about {counted(summary.pictures, 'picture')}"
     head = (*_budget_head(summary), summary.whole)
-    return Table("Right answers, in percent", head, tuple(rows), f"{asked}. {SHARES_NOTE}")
+    note = f"{asked}. {SHARES_NOTE} {inside_note(summary.methods)}".strip()
+    return Table("Right answers, in percent", head, tuple(rows), note)
 
 
 def by_number(summary: Summary, budget: Budget) -> Table | None:

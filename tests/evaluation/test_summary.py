@@ -225,6 +225,20 @@ def test_a_small_difference_is_not_written_as_zeros() -> None:
     assert cells.percent(Estimate(0.057, -1e-5, 0.117, 9), signed=True) == "+5.7 (+0.0 to +11.7)"
 
 
+def test_what_a_budget_is_inside_the_language_model_is_said() -> None:
+    names = {"random": "sparsevlm", "spare": "fastv:counting=rank"}
+    rows = [replace(r, method=names.get(r.method, r.method)) for r in made()]
+    rows += [replace(r, method="fastv") for r in rows if r.method == "sparsevlm"]
+    summary = summarise(rows)["held-out"]
+    said = (
+        "Of FastV a budget is the average over layers. Of FastV (counting=rank) and SparseVLM a "
+        "budget is what the paper counts: the layers get more on average."
+    )
+    assert said in report.findings(summary)
+    assert tables.accuracy(summary).note.endswith(said)
+    assert cells.inside_note(["spare", "gone:x=1"]) == ""
+
+
 def test_what_random_tokens_gain_is_no_loss_below_zero() -> None:
     rows = [replace(row, right=row.method == "random") for row in made()]
     said = report.findings(summarise(rows)["held-out"])
