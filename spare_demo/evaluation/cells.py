@@ -61,7 +61,8 @@ def title_of(label: str) -> str:
 
 def inside_note(labels: Sequence[str]) -> str:
     """What a budget is of methods inside the language model, in sentences; "" without one."""
-    average, paper = [], []
+    average: list[str] = []
+    paper: list[str] = []
     for label in labels:
         try:
             method = options.read_method(split_label(label)[0], PRUNERS)
