@@ -129,7 +129,7 @@ def plotly_figure(chart: Chart) -> go.Figure:
             "thickness": 1,
             "width": 2,
         }
-        common = {"name": series.name, "y": y, "error_y": spread, "hovertemplate": "%{y:.3~f}"}
+        common = {"name": series.name, "y": y, "error_y": spread, "hovertemplate": "%{y:.4~g}"}
         if isinstance(chart, Lines):
             line = {"color": colour, "dash": dash, "width": 2}
             trace = go.Scatter(x=drawn_at[index], mode="lines+markers", line=line, **common)

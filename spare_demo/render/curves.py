@@ -135,7 +135,7 @@ class CurveChart:
             name=name,
             mode="lines",
             line={"color": colour, "width": width, "dash": dash},
-            hovertemplate="%{y:.3f}",
+            hovertemplate="%{y:.3~g}",
         )
 
     @property

@@ -82,6 +82,7 @@ def test_the_browser_gets_the_same_numbers() -> None:
     assert two.name == "two & more"
     assert plotly_figure(LINES).layout.shapes[0].y0 == 100
     (bar,) = plotly_figure(BARS).data
+    assert bar.hovertemplate == "%{y:.4~g}"  # an error of 3e-5 is no 0, nor 99.96 a 100
     assert (list(bar.x), list(bar.y)) == (["2 skills"], [40])
 
 

@@ -331,6 +331,7 @@ def test_curves_hold_the_numbers_in_the_methods_colours():
     assert lines["CDPruner"].line.color == "rgb(213,94,0)"
     assert lines["SVD bound"].line.dash == "dash"
     assert list(lines["SPARE"].y) == FALL
+    assert {line.hovertemplate for line in figure.data[1:]} == {"%{y:.3~g}"}  # 3e-5 is no 0.000
     assert figure.layout.xaxis.type == "log"
     assert figure.layout.shapes[0].x0 == figure.layout.shapes[0].x1 == 32
     assert chart.sentence == (
