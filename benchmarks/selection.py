@@ -20,6 +20,7 @@ from measuring import Figure, finish, in_turns, read_arguments, where
 from torch import Tensor
 
 from spare_demo.pruners.greedy import greedy
+from spare_demo.render.base import counted, number
 from spare_demo.tokens import NEAR_TIE
 
 # views, tokens in each, width, picks in each: LLaVA-1.5-7B, its five-crop successor, one long row
@@ -84,10 +85,10 @@ def measure(device: torch.device, dtype: torch.dtype, runs: int) -> list[Figure]
             step = statistics.median(seconds[name]) / k
             note = (
                 f"{int((loop() == exact).sum())} of {b * k} picks as in float64, "
-                f"{step * 1e6:.3g} µs a step"
+                f"{number(step * 1e6)} µs a step"
             )
             if name == "greedy loop":
-                note += f", {near_ties} near ties"
+                note += f", {counted(near_ties, 'near tie')}"
             figures.append(
                 Figure(
                     name,
