@@ -60,22 +60,26 @@ def _locked(folder: Path) -> IO[bytes]:
 
     Locked before it has its name: nobody finds one that is there and not yet held.
     """
+    try:
+        import fcntl
+    except ImportError:  # Windows, where no open file can be deleted
+        return open(folder / _LOCK, "wb")
     path = folder / f"{_LOCK}.new"
     stream = open(path, "wb")  # noqa: SIM115 (held as long as the folder)
-    with contextlib.suppress(ImportError):  # no such locks on Windows
-        import fcntl
-
-        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        path.rename(folder / _LOCK)
+    fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    path.rename(folder / _LOCK)
     return stream
 
 
 def _remove_stale(parent: Path) -> None:
     """Folders of other users, and of processes that run, stay."""
-    with contextlib.suppress(ImportError):  # as in `_locked`
-        import fcntl
-
-        for lock in parent.glob(f"{_PREFIX}*/{_LOCK}"):
-            with contextlib.suppress(OSError), open(lock, "rb") as stream:
+    for lock in parent.glob(f"{_PREFIX}*/{_LOCK}"):
+        with contextlib.suppress(OSError), contextlib.ExitStack() as held:
+            try:
+                import fcntl
+            except ImportError:  # as in `_locked`
+                lock.unlink()
+            else:
+                stream = held.enter_context(open(lock, "rb"))
                 fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(lock.parent, ignore_errors=True)
+            shutil.rmtree(lock.parent, ignore_errors=True)

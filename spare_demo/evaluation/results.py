@@ -11,6 +11,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -189,16 +190,24 @@ def _replace(file: Path, text: str) -> None:
 
 
 def _lock(folder: Path) -> Any:
-    stream = open(folder / ".lock", "w")  # noqa: SIM115 (held as long as the results)
-    with contextlib.suppress(ImportError):  # no such locks on Windows
-        import fcntl
-
-        try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            stream.close()
-            raise ValueError(f"Another run is writing to {folder}. Choose another.") from None
+    stream = open(folder / ".lock", "wb")  # noqa: SIM115 (held as long as the results)
+    try:
+        _take(stream)
+    except OSError:
+        stream.close()
+        raise ValueError(f"Another run is writing to {folder}. Choose another.") from None
     return stream
+
+
+def _take(lock: Any) -> None:
+    """Hold an open file until it is closed. Raises OSError where another process holds it."""
+    try:
+        import fcntl
+    except ImportError:
+        windows = import_module("msvcrt")
+        windows.locking(lock.fileno(), windows.LK_NBLCK, 1)
+    else:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def _complete(settings: dict[str, Any]) -> dict[str, Any]:

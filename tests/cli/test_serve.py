@@ -98,6 +98,36 @@ def test_the_threads_of_a_server_share_heaps_whose_memory_can_be_given_back(tmp_
     assert report.read_text().count("<heap nr=") <= 3  # those of the start, and two
 
 
+@pytest.mark.parametrize("without", ["", "fcntl"])
+def test_folders_of_killed_processes_go_and_those_of_others_stay(
+    without: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also on Windows, which has no fcntl, and refuses to delete a file that is open."""
+    held = tmp_path / "spare-demo-held"
+    if without:
+        monkeypatch.setitem(sys.modules, without, None)
+        unlink = Path.unlink
+
+        def refusing(path: Path, missing_ok: bool = False) -> None:
+            if path.parent == held:
+                raise PermissionError(13, "It is being used by another process", str(path))
+            unlink(path, missing_ok)
+
+        monkeypatch.setattr(Path, "unlink", refusing)
+    monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path))
+    for name in ("held", "killed"):
+        (tmp_path / f"spare-demo-{name}").mkdir()
+        (tmp_path / f"spare-demo-{name}" / "upload.png").write_bytes(b"whole")
+    (tmp_path / "spare-demo-killed" / ".lock").touch()
+    lock = temporary_files._locked(held)
+    with temporary_files.own_temporary_folder() as own:
+        assert (own / ".lock").exists()
+        assert sorted(tmp_path.iterdir()) == sorted([own, held])
+        assert (held / "upload.png").exists()
+    lock.close()
+    assert list(tmp_path.iterdir()) == [held]
+
+
 @pytest.mark.parametrize("step", ["_locked", "_set_temporary"])
 def test_an_interrupt_while_its_folder_is_made_leaves_none(
     step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
