@@ -121,8 +121,10 @@ class RepeatFilter(logging.Filter):
         self._counter = counter
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether to log it now; a client that left while it was sending is no fault."""
-        if record.exc_info and isinstance(record.exc_info[1], ClientDisconnect):
+        """Whether to log it now; a client that left while it was sending is no fault, nor is one
+        that left at all: Windows reports each as a connection that was reset."""
+        left = (ClientDisconnect, ConnectionResetError, ConnectionAbortedError)
+        if record.exc_info and isinstance(record.exc_info[1], left):
             return False
         words = record.getMessage()
         if "/mcp/" in Path(record.pathname).as_posix():  # goes on with all that was sent

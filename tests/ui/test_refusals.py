@@ -120,6 +120,16 @@ def test_what_the_server_logs_again_and_again_is_counted(caplog: pytest.LogCaptu
     assert record.getMessage() == "all out (42 since the last such line)"
 
 
+@pytest.mark.parametrize("kind", [ConnectionResetError, ConnectionAbortedError, OSError])
+def test_a_client_that_left_is_no_fault_on_windows(kind: type[OSError]) -> None:
+    """There its loop logs a traceback for each connection that a browser closed."""
+    words = "Exception in callback _ProactorBasePipeTransport._call_connection_lost(None)"
+    error = kind(10054, "An existing connection was forcibly closed by the remote host")
+    facts = {"name": "asyncio", "msg": words, "exc_info": (kind, error, None)}
+    logged = RepeatFilter(Counter(0.0)).filter(logging.makeLogRecord(facts))
+    assert logged == (kind is OSError)
+
+
 def test_words_of_a_library_are_not_shown(caplog: pytest.LogCaptureFixture) -> None:
     assert fault_sentence(ValueError("not enough values to unpack")) == SORRY
     (record,) = caplog.records
