@@ -52,7 +52,7 @@ def remove_broken_uploads(older_than: float) -> None:
     older_than: seconds since its last byte, after which a file counts as broken off.
     """
     for path in _unfinished_uploads():
-        with suppress(FileNotFoundError):  # it was finished meanwhile
+        with suppress(OSError):  # it was finished meanwhile, or is open, on Windows
             if time.time() - path.stat().st_mtime > older_than:
                 path.unlink()
 
@@ -114,6 +114,6 @@ def remove_old_files(demo: gr.Blocks, kept: Collection[str], seconds: float, mos
     for changed, size, file in sorted(found, reverse=True):
         total += size
         if changed < end or total > most:
-            Path(file).unlink(missing_ok=True)
-            with suppress(OSError):  # others lie there
+            with suppress(OSError):  # it is open, on Windows, or others lie there
+                Path(file).unlink(missing_ok=True)
                 Path(file).parent.rmdir()

@@ -20,7 +20,7 @@ from visits import QUESTION, page_request
 from spare_demo.models.loading import heap
 from spare_demo.ui.gate import sweeper
 from spare_demo.ui.gate.sweeper import sweep
-from spare_demo.ui.gradio_compat.files import remove_old_files
+from spare_demo.ui.gradio_compat.files import remove_broken_uploads, remove_old_files
 from spare_demo.ui.gradio_compat.processing import Page
 from spare_demo.ui.gradio_compat.queue import UnreadRuns
 from spare_demo.ui.open_visits import OpenVisits
@@ -158,6 +158,25 @@ def test_the_oldest_files_go_where_there_are_too_many(tmp_path, monkeypatch) -> 
     assert [file.exists() for file in (shown, old, *new)] == [True, False, True, True, True]
     remove_old_files(gr.Blocks(), kept, time.time(), 0)
     assert [file for file in files if file.exists()] == [shown]
+
+
+def test_a_file_that_windows_keeps_while_it_is_open_holds_up_no_other(
+    tmp_path, monkeypatch
+) -> None:
+    monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path))
+    files = files_of_each_age(tmp_path, "tmp{}", 3)
+    unlink = Path.unlink
+
+    def refusing(path: Path, missing_ok: bool = False) -> None:
+        if path == files[1]:
+            raise PermissionError(13, "It is being used by another process", str(path))
+        unlink(path, missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", refusing)
+    remove_old_files(gr.Blocks(), (), time.time(), 199)
+    assert [file.exists() for file in files] == [True, True, False]
+    remove_broken_uploads(0)
+    assert [file.exists() for file in files] == [False, True, False]
 
 
 def test_old_files_go_with_their_folders_whoever_wrote_them(tmp_path, monkeypatch) -> None:
