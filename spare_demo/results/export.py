@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import shlex
 import zipfile
 from collections.abc import Collection
@@ -130,7 +131,7 @@ def command_line(result: Result) -> str:
     names = []
     for label, record in result.methods.items():
         if (name := _name(label, record, settings.seed)) is None:
-            return shlex.join([*start, "--from", "result.json", "--again", "--out", "again"])
+            return " ".join([*start, "--from", "result.json", "--again", "--out", "again"])
         names.append(name)
     flags = {
         "--model": result.model,
@@ -154,7 +155,15 @@ def command_line(result: Result) -> str:
         words.append("--without-language-model")
     # After "--", so that a question may begin with a dash.
     arguments = ["--", "picture.png", result.question]
-    return shlex.join([*start, *words, "--methods", *names, *arguments])
+    return " ".join(map(_quoted, [*start, *words, "--methods", *names, *arguments]))
+
+
+def _quoted(word: str) -> str:
+    """In double quotes, which shells of Unix and Windows read alike, unless one of them would read
+    something inside; then as Unix does."""
+    if re.fullmatch(r"[\w@=:./-]+", word):
+        return word
+    return shlex.quote(word) if re.search(r'["$`\\!%\n]', word) else f'"{word}"'
 
 
 def _name(label: str, record: MethodRecord, seed: int) -> str | None:

@@ -115,6 +115,24 @@ def test_the_command_line_is_read_as_it_was_meant(result: Result) -> None:
 
 
 @pytest.mark.parametrize(
+    ("question", "written"),
+    [
+        ("What's on it, red & blue?", '"What\'s on it, red & blue?"'),
+        ("", '""'),
+        ("Was ist größer?", '"Was ist größer?"'),
+        ('Is "$5" 50% off?', "'Is \"$5\" 50% off?'"),
+        ("Two\nlines", "'Two\nlines'"),
+    ],
+)
+def test_quotes_are_those_that_unix_and_windows_read_alike_where_there_are_some(
+    result: Result, question: str, written: str
+) -> None:
+    line = command_line(dataclasses.replace(result, question=question))
+    assert line.endswith(f" -- picture.png {written}")
+    assert shlex.split(line)[-1] == question
+
+
+@pytest.mark.parametrize(
     ("revision", "bits"),
     [("0123456789ab", 16), ("0123456789ab-8bit", 8), ("-4bit", 4), ("", 16), ("main-2bit", 16)],
 )
