@@ -199,6 +199,20 @@ def test_no_file_cites_a_document_that_does_not_ship() -> None:
         assert path == Path(__file__) or cited <= documents, f"{name} cites {cited - documents}"
 
 
+def test_every_text_file_says_its_encoding() -> None:
+    """Windows takes one of its own where none is said."""
+    places = {"read_text": 0, "write_text": 1}  # of the encoding among the arguments
+    silent = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path in SOURCES
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+        if (place := places.get(node.func.attr)) is not None and len(node.args) <= place
+        if "encoding" not in {keyword.arg for keyword in node.keywords}
+    ]
+    assert not silent
+
+
 def test_the_reader_of_imports_sees_what_it_must(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(sys.modules[__name__], "ROOT", tmp_path)
     package = tmp_path / "spare_demo" / "render"

@@ -72,7 +72,7 @@ def choose_opening(cases: Iterable[Case]) -> Case:
 def try_examples(model: Model) -> Iterator[Case]:
     """Every example whose answer can be checked by eye, at each of `BUDGETS`, with the methods that
     the page starts with."""
-    for row in json.loads((EXAMPLES / "examples.json").read_text()):
+    for row in json.loads((EXAMPLES / "examples.json").read_text(encoding="utf-8")):
         path = EXAMPLES / row["picture"]
         photo = open_picture(path)
         request = Request(photo, row["question"], Settings().methods, max_new_tokens=16)
@@ -97,7 +97,7 @@ def try_examples(model: Model) -> Iterator[Case]:
 def write_opening(case: Case, file: Path) -> None:
     """Write what the page opens on, with the rule that chose it."""
     asked = {"picture": case.picture, "question": case.question, "budget": case.budget}
-    file.write_text(json.dumps(asked | {"rule": RULE}, indent=2) + "\n")
+    file.write_text(json.dumps(asked | {"rule": RULE}, indent=2) + "\n", encoding="utf-8")
 
 
 def main() -> None:

@@ -274,10 +274,10 @@ def _container_room() -> int:
     """What the container may still take; without a limit, more than any machine has."""
     group = Path("/sys/fs/cgroup")
     try:
-        limit = (group / "memory.max").read_text().strip()
-        used = int((group / "memory.current").read_text())
+        limit = (group / "memory.max").read_text("utf-8").strip()
+        used = int((group / "memory.current").read_text("utf-8"))
         # Pages of files that were read count as used, and are given back when asked for.
-        lines = (group / "memory.stat").read_text().splitlines()
+        lines = (group / "memory.stat").read_text("utf-8").splitlines()
         file_pages = sum(int(x.split()[1]) for x in lines if x.startswith("inactive_file "))
         return int(limit) - used + file_pages
     except (OSError, ValueError):  # no such file, or "max"

@@ -31,7 +31,7 @@ def write_clip(folder: Path, clip: open_clip.CLIP, tokenizer: PreTrainedTokenize
     folder.mkdir(parents=True, exist_ok=True)
     picture = {"size": architecture.SIDE, "mean": architecture.MEAN, "std": architecture.STD}
     config = {"model_cfg": architecture.clip_config(tokenizer), "preprocess_cfg": picture}
-    (folder / "open_clip_config.json").write_text(json.dumps(config, indent=2) + "\n")
+    (folder / "open_clip_config.json").write_text(json.dumps(config, indent=2) + "\n", "utf-8")
     state = {name: value.half().contiguous() for name, value in clip.state_dict().items()}
     save_file(state, folder / _WEIGHTS)
     tokenizer.save_pretrained(folder)
@@ -67,8 +67,8 @@ def write_history(folder: Path, part: str, training: Training) -> None:
     phases = [asdict(phase) for phase in training.phases]
     figures = {"steps": training.steps, "seed": training.seed, "phases": phases}
     history = {f"{part}_{name}": value for name, value in figures.items()}
-    (folder / HISTORY).write_text(json.dumps(history, indent=2) + "\n")
-    (folder / "training.log").write_text("".join(f"{line}\n" for line in training.log))
+    (folder / HISTORY).write_text(json.dumps(history, indent=2) + "\n", "utf-8")
+    (folder / "training.log").write_text("".join(f"{line}\n" for line in training.log), "utf-8")
 
 
 def read_history(folder: Path) -> dict[str, Any]:

@@ -98,7 +98,7 @@ class Training:
         }
         try:
             self.checkpoint.save(state)
-            (self.folder / f"{self.name}.log").write_text("\n".join(self.log) + "\n")
+            (self.folder / f"{self.name}.log").write_text("\n".join(self.log) + "\n", "utf-8")
             write_curve(self.folder / f"{self.name}.svg", self.log)
         except OSError as error:
             print(f"Step {self.step} was not saved: {reason(error, self.folder)}.", flush=True)
@@ -210,5 +210,6 @@ def write_curve(file: Path, log: list[str]) -> None:
     size = f'viewBox="0 0 {width} {top}" width="{width}" height="{top}"'
     file.write_text(
         f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="14">'
-        f'<rect width="100%" height="100%" fill="#fff"/>{"".join(parts)}</svg>\n'
+        f'<rect width="100%" height="100%" fill="#fff"/>{"".join(parts)}</svg>\n',
+        encoding="utf-8",
     )
