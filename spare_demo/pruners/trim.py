@@ -81,7 +81,7 @@ class Trim(MergingPruner):
         if self.text == "prompt" and tokens.clip_prompt is not None:
             embed = tokens.clip_prompt
         sentence = embed() if embed else text.mean(dim=0)
-        product = image.detach().double() @ sentence.detach().double().to(image.device)
+        product = image.detach().double() @ sentence.detach().to(image.device).double()
         return -product if self.form == "released" else product
 
     @property

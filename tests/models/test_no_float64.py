@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -92,6 +93,19 @@ def test_methods_take_tensors_of_an_apple_gpu(view: View) -> None:
         here, there = method.select(tokens, 5), method.select(given, 5)
         assert here.order.tolist() == there.order.tolist(), name
     assert measures.svd_bound(measures.singular_squares(tokens.features), (4,)).shape == (1,)
+
+
+def test_methods_take_words_of_an_apple_gpu(view: View) -> None:
+    """The language model's rows lie there, whatever the tower's were moved to."""
+    given = dataclasses.replace(view.tokens, clip_image=None, clip_text=None, clip_sentence=None)
+    assert given.words is not None
+    here = dataclasses.replace(given, by_words=True)
+    words = here.words()
+    there = dataclasses.replace(here, words=lambda: OnMps(words))
+    for name, method in PRUNERS.items():
+        if method.reads_relevance and not isinstance(method, LayerPruner):
+            assert method.select(there, 5).order.tolist() == method.select(here, 5).order.tolist()
+    assert PRUNERS["mmtok"].select(there, 5).order.tolist()
 
 
 def test_what_a_pass_gives_can_be_computed_with() -> None:
