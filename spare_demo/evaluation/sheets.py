@@ -200,7 +200,10 @@ def _read_line(line: bytes, images: Path, fields: Fields) -> Sheet:
     image = _text(entry, fields.picture)
     question = read_question(entry, fields)
     # One name for each picture. Links are not followed: a folder may hold links to its pictures.
-    name = os.path.relpath(images / image, images)
+    try:
+        name = os.path.relpath(images / image, images)
+    except ValueError:  # on another drive of Windows
+        name = os.pardir
     if name.split(os.sep)[0] == os.pardir:
         raise ValueError(
             f"the picture {image} is outside {images}; name a folder above it with --images"

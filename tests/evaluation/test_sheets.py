@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import ntpath
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -77,6 +79,12 @@ def test_one_picture_under_several_names_is_one(images: Path) -> None:
     sheets = read(write(images, *({**A, "image": name} for name in names)), images)
     assert [(s.picture, len(s.questions)) for s in sheets] == [("a.png", 4), ("linked/a.png", 1)]
     assert all(sheet.open().size == (8, 6) for sheet in sheets)
+
+
+def test_a_picture_on_another_drive_is_outside(images: Path, monkeypatch) -> None:
+    monkeypatch.setattr(os.path, "relpath", lambda *_: ntpath.relpath("D:\\a.png", "C:\\photos"))
+    with pytest.raises(ValueError, match=r"is outside .*; name a folder above it with --images"):
+        read(write(images, A), images)
 
 
 @pytest.mark.parametrize(
