@@ -127,6 +127,11 @@ def _sentence(error: Exception) -> str | None:
             "The disk is full: that of the results, of temporary files (GRADIO_TEMP_DIR) or of the "
             "output. Make room there, or name another folder, then start this again."
         )
+    if isinstance(error, PermissionError) and error.filename:
+        return (
+            f"{error.strerror}: {error.filename}. If another program has it open, close it there; "
+            "else name a place that you may write to."
+        )
     if isinstance(error, OSError):
         return f"{error.strerror or error}: {error.filename or 'a file, or the output'}."
     from spare_demo.cuda_graphs import is_out_of_memory

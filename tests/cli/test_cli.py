@@ -409,6 +409,21 @@ def test_a_full_disk_is_said_to_be_one(
     assert "The disk is full" in error and "Make room there" in error
 
 
+def test_a_file_that_another_program_keeps_open_is_said_to_be_one(
+    run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As Excel does on Windows."""
+
+    def fail(path: Path, data: bytes) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+    monkeypatch.setattr(Path, "write_bytes", fail)
+    status, out = run()
+    error = " ".join(capsys.readouterr().err.split())
+    assert status == 1
+    assert f"{out / 'kept-spare.png'}. If another program has it open, close it there" in error
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
