@@ -102,7 +102,7 @@ def test_methods_take_words_of_an_apple_gpu(view: View) -> None:
     here = dataclasses.replace(given, by_words=True)
     words = here.words()
     there = dataclasses.replace(here, words=lambda: OnMps(words))
-    for name, method in PRUNERS.items():
+    for method in PRUNERS.values():
         if method.reads_relevance and not isinstance(method, LayerPruner):
             assert method.select(there, 5).order.tolist() == method.select(here, 5).order.tolist()
     assert PRUNERS["mmtok"].select(there, 5).order.tolist()
