@@ -92,7 +92,12 @@ def test_every_extra_is_bounded_and_a_guide_says_how_to_install_it() -> None:
         for requirement in map(Requirement, lines):
             signs = {part.operator for part in requirement.specifier}
             assert signs & {">=", "=="} and signs & {"<", "<=", "=="}, requirement
-        assert f"pip install '.[{name}]'" in words
+        assert f'pip install ".[{name}]"' in words  # which Windows reads too
+
+
+def test_commands_for_windows_run_in_each_of_its_shells() -> None:
+    blocks = re.findall(r"```bat\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
+    assert blocks and not re.search("&&|'|#|/", "".join(blocks))
 
 
 def test_the_package_takes_all_versions_that_the_page_is_served_with() -> None:

@@ -172,7 +172,7 @@ def _check_workers(arguments: argparse.Namespace) -> None:
             "cpu or cuda."
         )
     if find_spec("ray") is None:
-        raise ValueError("Several workers need Ray. Install it: pip install '.[ray]'")
+        raise ValueError('Several workers need Ray. Install it: pip install ".[ray]"')
 
 
 def _known_settings(

@@ -76,7 +76,7 @@ def _open(name: str, config: str | None, split: str, fields: Fields) -> Any:
         import datasets
     except ImportError:
         raise ValueError(
-            "Datasets of the hub need the package datasets. Install it: pip install '.[datasets]'"
+            'Datasets of the hub need the package datasets. Install it: pip install ".[datasets]"'
         ) from None
     try:
         splits = datasets.load_dataset(name, config, streaming=True)

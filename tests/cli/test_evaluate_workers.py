@@ -38,7 +38,7 @@ def test_without_ray_the_command_that_installs_it_is_said(
     refusal, monkeypatch: pytest.MonkeyPatch, more: tuple[str, ...]
 ) -> None:
     monkeypatch.setattr("spare_demo.cli.evaluate.find_spec", lambda name: None)
-    assert refusal(*more) == "Several workers need Ray. Install it: pip install '.[ray]'"
+    assert refusal(*more) == 'Several workers need Ray. Install it: pip install ".[ray]"'
 
 
 @needs_ray

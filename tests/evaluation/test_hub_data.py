@@ -213,7 +213,7 @@ def test_without_datasets_the_command_that_installs_it_is_said(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "datasets", None)
-    with pytest.raises(ValueError, match=r"Install it: pip install '\.\[datasets\]'"):
+    with pytest.raises(ValueError, match=r'Install it: pip install "\.\[datasets\]"'):
         read("hf:owner/name:train", None, Fields())
 
 

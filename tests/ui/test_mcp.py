@@ -315,9 +315,9 @@ def wait_for(condition: Callable[[], bool]) -> bool:
 
 def test_without_the_package_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(operations, "find_spec", lambda name: None)
-    with pytest.raises(ValueError, match=r"pip install 'gradio\[mcp\]'"):
+    with pytest.raises(ValueError, match=r'pip install "gradio\[mcp\]"'):
         operations.check_mcp()
     with gr.Blocks() as demo:  # Gradio goes on without a server that it could not start
         pass
-    with pytest.raises(ValueError, match=r"pip install 'gradio\[mcp\]'"):
+    with pytest.raises(ValueError, match=r'pip install "gradio\[mcp\]"'):
         operations.adapt_mcp_server(demo)

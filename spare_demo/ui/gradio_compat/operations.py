@@ -20,7 +20,7 @@ from spare_demo.ui.gradio_compat.queue import end_run
 
 _NO_MCP = (
     "The MCP server needs a package that is missing, or installed in a version that Gradio does "
-    "not know. Install it: pip install 'gradio[mcp]'"
+    'not know. Install it: pip install "gradio[mcp]"'
 )
 _NO_DATA = (
     "The picture could not be read. Send it as data:image/png;base64,… (or jpeg): this server "
