@@ -141,7 +141,9 @@ def check_file(path: Path, *others: Path | str | None) -> None:
         taken = Path(os.path.realpath(str(other)))
         if Path(os.path.realpath(path)) in (taken, *taken.parents):
             raise ValueError(f"{path} and {other} cannot both be written. Choose another name.")
-    there = path if path.exists() else next(filter(os.path.lexists, path.absolute().parents))
+    there = path if path.exists() else next(filter(os.path.lexists, path.absolute().parents), None)
+    if there is None:  # no such drive of Windows
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
     if there != path and not there.is_dir():
         raise FileExistsError(errno.EEXIST, "", str(there))
     with contextlib.suppress(FileNotFoundError):

@@ -424,6 +424,15 @@ def test_a_file_that_another_program_keeps_open_is_said_to_be_one(
     assert f"{out / 'kept-spare.png'}. If another program has it open, close it there" in error
 
 
+def test_a_drive_that_is_not_there_is_said_not_to_be(
+    run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("os.path.lexists", lambda path: False)
+    status, out = run()
+    assert status == 1
+    assert f"No such file or directory: {out / 'result.json'}." in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
