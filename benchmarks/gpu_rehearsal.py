@@ -424,7 +424,7 @@ def _rows(figures: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "captured prefill in float32", failure
     for label, answer in captured.get("answers", {}).items():
         same = "the same tokens" if answer["same_tokens"] else "other tokens"
-        share = f"first scores differ by {answer['scores_differ_by']:.1e} of their size"
+        share = f"first scores differ by {answer['scores_differ_by']:.2g} of their size"
         yield f"captured prefill beside the eager one in float32, {label}", f"{same}; {share}"
 
 
