@@ -19,7 +19,9 @@ SHARES_NOTE = (
     f"{_INTERVALS}; of fewer than {FEW} pictures, and where all answers are right or all wrong, "
     "they are Wilson's, with as many trials as pictures."
 )
-TOO_FEW = f" With fewer than {FEW} pictures intervals are too narrow to go by."
+TOO_FEW = (
+    f" With fewer than {FEW} pictures intervals of means and differences are too narrow to go by."
+)
 
 FEW_METHODS = 10
 """As many as one chart can show, and as a table needs no headings for."""

@@ -118,7 +118,7 @@ def test_a_few_pictures_decide_nothing() -> None:
     assert "the other one does not differ from it reliably" in said
     open_words = "it is open whether high raw cosine falls on the things asked about or elsewhere"
     assert f"{open_words}; mean" in said
-    assert "fewer than 20 pictures intervals are too narrow to go by" in said
+    assert "intervals of means and differences are too narrow to go by" in said
 
 
 def test_the_width_is_held_against_the_budgets_and_the_errors_there() -> None:
