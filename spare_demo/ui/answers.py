@@ -136,7 +136,7 @@ def _card(label: str, name: str, visit: Visit, likeliest: Candidate | None) -> s
         words, figures = answer.text, _figures(answer)
         if likeliest is not None and label in likeliest.probabilities:
             share = share_text(likeliest.probabilities[label])
-            figures = f"p(“{likeliest.text}”) {share} · {figures}"
+            figures = f"“{likeliest.text}” {share} · {figures}"
     elif label in result.partial_text:
         words = result.partial_text[label]
         figures = "stopped" if visit.stopped else "answering …"

@@ -174,7 +174,7 @@ def test_a_method_that_is_not_nested_says_what_the_page_has(
     page.layer("difference")
     assert "A Uniform grid keeps" in page.sentence() and "In layer" in page.sentence()
     page.page.evaluate("SPARE.setBudget(301)")
-    for layer, words in (("A", "This page has those at 300 only."), ("B", "of 300 only.")):
+    for layer, words in (("A", "This page has its picks at 300 only."), ("B", "of 300 only.")):
         page.layer(layer)
         assert page.sentence().endswith(words)
 

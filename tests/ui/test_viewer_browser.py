@@ -427,7 +427,7 @@ def test_a_set_begins_with_a_class_of_difference_rectangle_or_list(reader, opene
     file = {"name": "result.json", "mimeType": "application/json"}
     reader.find("#edit .file").set_input_files(file | {"buffer": json.dumps(lists).encode()})
     expect(count).to_have_text("2 tokens of 576 kept")
-    expect(reader.find("#edit .message-place")).to_contain_text("“spare”, the first, was taken")
+    expect(reader.find("#edit .message-place")).to_contain_text("the first, “spare”, is used")
 
 
 def test_what_is_sent_beside_the_picture_is_small(opened: Visit) -> None:
@@ -442,7 +442,7 @@ def test_how_few_are_enough_marks_the_slider(reader) -> None:
     expect(marks).to_have_count(2)
     for mark in marks.all():  # who says to a computer what to press says what stands there
         expect(mark).to_have_accessible_name(re.compile(f"^{mark.inner_text()}:"))
-    expect(reader.find("#enough")).to_contain_text("the unpruned answer")
+    expect(reader.find("#enough")).to_contain_text("as with all tokens")
     k = int(marks.first.get_attribute("data-k"))
     marks.first.click()
     expect(reader.find("#budget input[type=range]")).to_have_value(str(k))
