@@ -284,7 +284,7 @@ def test_nothing_pruned_is_a_run_as_well(measure, tmp_path: Path) -> None:
         (("--data", "x.jsonl", "--set", "held-out"), "--set held-out has questions, and --data"),
         (("--figures", "x"), "--figures is of the report alone"),
         (("--data", "x.jsonl", "--questions", "0"), "--questions must be 1 or more"),
-        (("--instruction", "Be brief\udcff"), "The instruction has a character that is none"),
+        (("--instruction", "Be brief\udcff"), "The instruction has a character that is not valid"),
         (("--data", "nowhere.jsonl"), "nowhere.jsonl"),
         (("--seeds", "0", "199"), "--seeds is of --gallery alone."),
         (("--report", "o.md", "--out", "o.md"), "o.md/results.csv cannot both be written"),

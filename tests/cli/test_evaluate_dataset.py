@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 pytestmark = [
     pytest.mark.long,  # the command starts four times
     pytest.mark.skipif(
-        find_spec("datasets") is None, reason="datasets is not installed: pip install '.[datasets]'"
+        find_spec("datasets") is None, reason='datasets is not installed: pip install ".[datasets]"'
     ),
 ]
 

@@ -19,7 +19,7 @@ from evaluate_program import FILES, PATIENCE, Run
 from ports import free_port
 
 needs_ray = pytest.mark.skipif(
-    find_spec("ray") is None, reason="Ray is not installed: pip install '.[ray]'"
+    find_spec("ray") is None, reason='Ray is not installed: pip install ".[ray]"'
 )
 _WORKER = "ray::MapWorker"
 

@@ -156,7 +156,7 @@ def test_numpys_whole_numbers_are_as_good_as_pythons() -> None:
         ({"aspect": "round"}, "No model fits a picture by 'round'.*pad, crop"),
         ({"question": 5}, 'question must be text, not int. Pass "" for none'),
         ({"question": None}, "question must be text, not NoneType"),
-        ({"question": "Which\ud800"}, "The question has a character that is none"),
+        ({"question": "Which\ud800"}, "The question has a character that is not valid"),
         ({"relevance": "words"}, r'such as RelevanceOptions\(guidance_text="words"\)'),
     ],
 )

@@ -19,7 +19,7 @@ from spare_demo.evaluation.hub_data import _picture_file, read_dataset
 from spare_demo.evaluation.sheets import Fields, Sheet
 
 needs_datasets = pytest.mark.skipif(
-    find_spec("datasets") is None, reason="datasets is not installed: pip install '.[datasets]'"
+    find_spec("datasets") is None, reason='datasets is not installed: pip install ".[datasets]"'
 )
 
 

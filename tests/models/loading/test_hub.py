@@ -234,8 +234,8 @@ def test_a_shard_shorter_than_its_header_says(served: LocalHub) -> None:
         (403, r"is gated: accept its terms .* then try again\."),
         (404, r"lacks a file on the hub"),
         (429, r"takes no more requests .* Wait .* then try again\."),
-        (500, r"fault of its own \(error 500\)"),
-        (503, r"fault of its own \(error 503\)"),
+        (500, r"failed on its own side \(error 500\)"),
+        (503, r"failed on its own side \(error 503\)"),
     ],
 )
 def test_every_refusal_of_the_hub_has_a_sentence(
