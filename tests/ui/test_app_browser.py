@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import browsing
+from gradio_client.utils import encode_file_path
 from pages import serving
 
 from spare_demo.pruners import PRUNERS
@@ -43,6 +44,23 @@ def test_enter_asks_and_what_is_folded_away_is_loaded_when_it_is_opened(visitor)
     expect(visitor.caption).to_contain_text("B DivPrune")
     expect(visitor.find("#ask")).to_be_visible()
     expect(visitor.curve()).to_contain_text("B DivPrune")  # of what was asked last
+
+
+def test_a_picture_has_the_same_name_where_windows_parts_folders(reader) -> None:
+    address = reader.page.evaluate("SPARE.picture()")
+    head, _, path = address.partition("file=")
+    windows = f"{head}file={encode_file_path('C:' + path.replace('/', chr(92)))}"
+    read_name = """address => {
+        const image = document.querySelector('#picture .image-frame img'), before = image.src;
+        image.src = address;
+        const name = SPARE.pictureName();
+        image.src = before;
+        return name;
+    }"""
+    assert "%5C" in windows
+    names = [reader.page.evaluate(read_name, each) for each in (address, windows)]
+    asked = reader.find("#answers .asked").get_attribute("data-picture")
+    assert names == [asked, asked]
 
 
 def test_the_stage_says_that_its_first_pictures_are_on_their_way(newcomer, served) -> None:

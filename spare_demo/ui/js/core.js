@@ -128,9 +128,11 @@ window.SPARE = (() => {
   }
 
   // The address of the picture in the box, and what the server knows it by: the address ends in that
-  // name and its file, as ui/gradio_compat/files.py says.
+  // name and its file, as ui/gradio_compat/files.py says. Windows parts them by backslashes, which
+  // Gradio writes as %5C.
+  const folders = (address) => decodeURIComponent(address).split(/[/\\]/);
   const picture = () => document.querySelector('#picture .image-frame img')?.src;
-  const pictureName = () => picture()?.split('/').at(-2);
+  const pictureName = () => folders(picture() ?? '').at(-2);
 
   // Hands a file over to the visitor, whom an iPhone asks first whether to take it.
   function save(blob, name) {
@@ -187,6 +189,6 @@ window.SPARE = (() => {
   const saved = false;  // whether this is a saved page (js/saved.js), with no server to ask
 
   return {saved, on, emit, receive, ask, fetchFile, unbundle, unpack, number, percent, tokensWord,
-          say, escape, expectedJaccard, ends, picture, pictureName, save, throttle, tell, calm,
-          bring, copy, unfold};
+          say, escape, expectedJaccard, ends, folders, picture, pictureName, save, throttle, tell,
+          calm, bring, copy, unfold};
 })();

@@ -83,7 +83,7 @@
       const answer = await fetch(visit.picture, {cache: 'force-cache'});
       const type = answer.headers.get('content-type');
       if (!answer.ok) throw new Error(answer.statusText);
-      const name = decodeURIComponent(new URL(visit.picture).pathname.split('/').pop());
+      const name = SPARE.folders(new URL(visit.picture).pathname).pop();
       return SPARE.choose(new File([await answer.blob()], name, {type}));
     } catch {  // the server was started anew, and the browser has it no more
       SPARE.tell(document.querySelector('#message'), 'Choose the picture again.');
