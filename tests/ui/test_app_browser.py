@@ -63,6 +63,19 @@ def test_a_picture_has_the_same_name_where_windows_parts_folders(reader) -> None
     assert names == [asked, asked]
 
 
+def test_a_file_is_fetched_whatever_its_folder_is_called(reader) -> None:
+    fetched = """async path => {
+        const before = window.fetch;
+        let address;
+        window.fetch = async url => { address = url; return new Response(''); };
+        await SPARE.fetchFile(path);
+        window.fetch = before;
+        return address.split('file=')[1];
+    }"""
+    for path in ("/tmp/me/x.bin", "/tmp/a#b/c d?/x%20.bin", r"C:\Users\a#b é\x.bin"):
+        assert reader.page.evaluate(fetched, path) == encode_file_path(path)
+
+
 def test_the_stage_says_that_its_first_pictures_are_on_their_way(newcomer, served) -> None:
     page, held = newcomer.page, []
     page.route("**/comparison-*.bin", lambda route: held.append(route))

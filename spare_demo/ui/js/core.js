@@ -55,7 +55,8 @@ window.SPARE = (() => {
   // A file that the server has written for this page (ui/viewer.py).
   async function fetchFile(path) {
     const {root, api_prefix} = window.gradio_config;
-    const answer = await fetch(`${root}${api_prefix}/file=${encodeURI(path)}`);
+    const place = path.split('/').map(encodeURIComponent).join('/');  // a folder may be named a#b
+    const answer = await fetch(`${root}${api_prefix}/file=${place}`);
     if (!answer.ok) throw new Error(`${answer.status}`);
     return answer;
   }
