@@ -76,8 +76,10 @@ def _flush_output() -> None:
     would fail once more at its end, with status 120."""
     try:
         sys.stdout.flush()
-    except OSError:
+    except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if error.errno == errno.EINVAL:  # as Windows says of a pipe that nobody reads
+            raise BrokenPipeError from error
         raise
 
 

@@ -714,6 +714,22 @@ def test_a_reader_that_has_enough_ends_it_without_a_word() -> None:
     assert (done.returncode, done.stderr) == (141, b"")
 
 
+def test_an_output_that_nobody_reads_on_windows_ends_it_likewise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse() -> None:
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+
+    with (
+        open(tmp_path / "output", "w", encoding="utf-8") as output,
+        monkeypatch.context() as patched,
+    ):
+        patched.setattr(output, "flush", refuse)
+        patched.setattr(sys, "stdout", output)
+        assert main(["models"]) == 141
+    assert capsys.readouterr().err == ""
+
+
 @pytest.mark.parametrize("words", ["models", "models --help", "methods --table"])
 def test_an_output_that_cannot_be_written_is_a_sentence(words: str) -> None:
     argv = [sys.executable, "-m", "spare_demo", *words.split()]
