@@ -110,6 +110,13 @@ def visit(guide: Guide, photo_file: str) -> Visit:
 
 
 @pytest.fixture
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder for Gradio's files: a page that another model's follows sweeps all that lies in it,
+    that of pages which other tests serve too."""
+    monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path / "gradio"))
+
+
+@pytest.fixture
 def unused_port() -> int:
     return free_port()
 

@@ -184,7 +184,7 @@ def test_hostile_calls_are_refused_and_the_next_is_answered(page: Page, photo_fi
     }
     assert "1,000,000 characters" in sentences["a question of a megabyte"]
     assert "fetches nothing" in sentences["an address"]
-    assert "There are: answer, compare, relevance, select." in sentences["an unknown tool"]
+    assert "Choose one of: answer, compare, relevance, select." in sentences["an unknown tool"]
     assert "The inputs of select are image, question," in sentences["no inputs"]
     assert sentences["no inputs"] == sentences["an input that there is none"]
     for name in ("data without its head", "a number for the picture", "data of half a byte"):

@@ -384,7 +384,9 @@ def test_a_page_says_which_model_is_on_its_way(tiny_model: Any) -> None:
 
 
 @pytest.fixture
-def program(tiny_folder: Path, unused_port: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def program(
+    tiny_folder: Path, unused_port: int, own_cache: None, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[str]:
     """The address of a private page of a tiny LLaVA-1.5, which another model's page follows.
 
     It is served as `python app.py` serves it, but on a thread of this program.

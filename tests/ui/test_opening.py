@@ -47,7 +47,9 @@ def test_the_page_opens_on_the_chosen_case_with_its_headline(built_in, unused_po
     assert parts["question"]["value"] == opening.question
     assert parts["budget"]["value"] == opening.budget
     words = headline_text(parts["headline"]["value"])
-    assert words.startswith(f"At {opening.budget} of 576 tokens no kept patch shows a letter of ")
+    assert words.startswith(
+        f"With {opening.budget} of 576 tokens, no kept patch shows a letter of "
+    )
     assert "CDPruner still answers FOX; SPARE answers “" in words
     assert finished_answers(parts["answers"]["value"]) == 3
     assert f'data-budget="{opening.budget}"' in parts["answers"]["value"]

@@ -78,6 +78,7 @@ def test_a_page_is_served_on_an_ipv6_address(tiny_model: Any, unused_port: int, 
         assert httpx.get(f"{settings.url}/health").json()["status"] == "ok"
 
 
+@pytest.mark.usefixtures("own_cache")
 def test_the_page_of_an_earlier_model_takes_no_memory_though_somebody_sends_to_it(
     tiny_model: Any, unused_port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

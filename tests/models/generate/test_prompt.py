@@ -41,7 +41,11 @@ def test_any_other_question_is_as_it_was_typed(tiny_model: LlavaModel, question:
 
 @pytest.mark.parametrize(
     ("question", "reason"),
-    [(None, 'must be text, not NoneType. Pass "" for none'), (5, "not int"), ("\udc80", "is none")],
+    [
+        (None, 'must be text, not NoneType. Pass "" for none'),
+        (5, "not int"),
+        ("\udc80", "is not valid"),
+    ],
 )
 def test_a_question_that_is_no_text_is_refused(
     tiny_model: LlavaModel, photo: Image.Image, question: Any, reason: str
