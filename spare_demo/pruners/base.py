@@ -33,9 +33,6 @@ MISSING_REASONS = {  # optional field of VisualTokens: why a model cannot give i
     "project": "this model's projector does not take one visual token at a time",
 }
 
-BY_WORDS = ", unless by its language model's words (guidance_text=words)"
-"""After the reason for a missing `clip_text`, where there is another way to compare a question."""
-
 FIELD_LABELS = {  # the same: what it is
     "states": "states before the projector",
     "class_states": "the class token",
@@ -51,6 +48,15 @@ TEXT_LABELS = {  # field that a method reads the question in: what it is
     "clip_text": "the question in CLIP's space",
     "words": "the question's words as the language model reads them",
 }
+
+_BY_WORDS = ", unless by its language model's words (guidance_text=words)"
+
+
+def missing_reason(field: str, supplies: Collection[str]) -> str:
+    """Why a model that fills only the fields ``supplies`` of VisualTokens cannot give this one."""
+    other = _BY_WORDS if field == "clip_text" and "words" in supplies else ""
+    return MISSING_REASONS[field] + other
+
 
 GROUPS = {  # group of a method: its heading
     "before": "Before the language model",
@@ -169,8 +175,7 @@ class Method(ABC):
         wanted = [self.text_field] if self.needs_text else []
         for field in (*wanted, *sorted(self.needs)):
             if field not in supplies:
-                other = BY_WORDS if field == "clip_text" and "words" in supplies else ""
-                return MISSING_REASONS[field] + other
+                return missing_reason(field, supplies)
         return None if tower is None else too_few_blocks(self.blocks, tower)
 
     def check(self, tokens: VisualTokens) -> None:

@@ -20,7 +20,7 @@ from spare_demo.comparison.request import UNPRUNED, Request, choose, read_budget
 from spare_demo.comparison.selections import explore
 from spare_demo.images.load import PictureError
 from spare_demo.models import Model, View
-from spare_demo.pruners.base import BY_WORDS, MISSING_REASONS
+from spare_demo.pruners.base import missing_reason
 from spare_demo.relevance import GuidanceText, RelevanceOptions
 from spare_demo.results.io import read_pick_list, to_json
 from spare_demo.settings import Settings
@@ -37,6 +37,8 @@ from spare_demo.ui.times_log import (
     logged_turn,
     seconds_of_answers,
 )
+
+_CALL_COMPARE = "Call /compare, which says what each layer kept."
 
 
 class Api:
@@ -121,10 +123,10 @@ class Api:
             methods = choose((method,), read_seed(seed))
             if methods[method].inside:
                 reason = self.model.reason_against(methods[method])
+                ending = f"It cannot run here: {reason}." if reason else _CALL_COMPARE
                 raise ValueError(
                     f"{methods[method].title} has no single token set: it chooses inside the "
-                    "language model, layer by layer. "
-                    + (f"And {reason}." if reason else "Call /compare, which says what they kept.")
+                    f"language model, layer by layer. {ending}"
                 )
             view = self._view(line, image, question, guidance_text)
             k = read_budget(budget, view.tokens.n)
@@ -164,9 +166,8 @@ class Api:
             view = self._view(line, image, question, guidance_text)
             cosine = view.relevance
             if cosine is None:
-                reason = MISSING_REASONS["clip_text"]
-                other = BY_WORDS if "words" in self.model.supplies else ""
-                raise ValueError(f"There is no relevance: {reason}{other}.")
+                reason = missing_reason("clip_text", self.model.supplies)
+                raise ValueError(f"There is no relevance: {reason}.")
             data = {
                 "visual_tokens": view.tokens.n,
                 "rows": view.grid.rows,

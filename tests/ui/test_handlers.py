@@ -446,7 +446,9 @@ def test_a_page_without_language_model_shows_all_but_answers(
     ):
         with pytest.raises(ValueError, match="without its language model"):
             list(event)
-    with pytest.raises(gr.Error, match=r"layer by layer\. And this model was loaded without its"):
+    with pytest.raises(
+        gr.Error, match=r"layer by layer\. It cannot run here: this model was loaded without its"
+    ):
         Api(eyes, small_settings).select(photo_file, QUESTION, "fastv", 5)
     assert "order" in next(iter(handlers.replies.picks({"slot": "A", "budget": 3}, visit)))["reply"]
     moved = merged(handlers.settle(3, visit))["visit"]

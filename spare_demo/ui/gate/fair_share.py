@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from spare_demo.ui.gate.doors import api_path, refuse
 from spare_demo.ui.gradio_compat.queue import events_in_queue
 
-FULL = "Too many visitors are waiting for an answer just now. Ask again in a minute."
+FULL = "Too many requests are waiting for an answer just now. Ask again in a minute."
 _ARRIVING = (
     "As much as one address may send at a time is on its way already. Wait until some of it has "
     "arrived, then send this again."
