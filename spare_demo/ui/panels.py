@@ -120,7 +120,7 @@ def unknown_picture_html(private: bool) -> str:
     )
     return (
         '<section class="instead" role="note"><h3>This small model knows drawn scenes only</h3>'
-        "<p>This picture does not look like one of its drawn scenes, so its answers would be "
+        "<p>It does not recognise this picture as one of its drawn scenes, so its answers would be "
         "noise. The tokens shown are its own, not those of a model that knows photos.</p>"
         f"<p>{escape(tiny.title)} answers about photos: it needs {escape(tiny.needs)}.</p>{here}"
         f"<p>Or start the app with it: <code>{serve} --model {tiny.name}</code>. To see the tokens "
