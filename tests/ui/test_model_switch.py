@@ -202,9 +202,10 @@ def test_what_each_model_would_take_here(
 def test_fewer_bits_fit_and_are_estimated_where_they_are_fast(
     model_switch: ModelSwitch, monkeypatch: pytest.MonkeyPatch, slowness: float
 ) -> None:
-    monkeypatch.setattr(memory, "free_bytes", lambda device: 9 * 10**9)
+    monkeypatch.setattr(memory, "free_bytes", lambda device: 12 * 10**9)
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX512")
-    monkeypatch.setattr(number_format, "bfloat16_slowness", lambda: slowness)
+    for module in (number_format, memory):
+        monkeypatch.setattr(module, "bfloat16_slowness", lambda: slowness)
     rates = Rates(bandwidth=10e9, product=1e12)
     monkeypatch.setattr(type(model_switch.model), "measure_rates", lambda self, dtype: rates)
     seven = next(o for o in model_switch.offers(4) if o.entry.name == "llava-1.5-7b")
