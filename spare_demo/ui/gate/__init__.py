@@ -8,6 +8,7 @@ from spare_demo.settings import Settings
 from spare_demo.ui.gate.doors import close_doors, limit_size, trust_hosts
 from spare_demo.ui.gate.fair_share import share_fairly
 from spare_demo.ui.gate.health import answer_health
+from spare_demo.ui.gate.idle_streams import end_idle_streams
 from spare_demo.ui.gate.refusals import word_refusals
 from spare_demo.ui.gate.sweeper import Sweeper
 
@@ -25,4 +26,4 @@ def layers(settings: Settings) -> list[Middleware]:
         most = settings.queue_size if alike else settings.max_waiting
         places, header = settings.queue_size, settings.address_header
         listed.append(Middleware(share_fairly, most=most, most_of_all=places, header=header))
-    return listed
+    return [*listed, Middleware(end_idle_streams)]

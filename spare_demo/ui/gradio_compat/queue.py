@@ -13,9 +13,11 @@ import gradio as gr
 from gradio.context import LocalContext
 from gradio.events import Dependency
 from gradio.queueing import Event, ProcessTime
-from gradio.server_messages import ProcessCompletedMessage
+from gradio.server_messages import CloseStreamMessage, ProcessCompletedMessage
 
 LOOK_EVERY = 0.02
+STREAM_END = f"data: {CloseStreamMessage().model_dump_json()}\n\n"
+"""The last of a stream of results, as Gradio's page is to read it."""
 
 
 def events_in_queue(demo: gr.Blocks) -> tuple[list[Event], list[Event]]:
@@ -54,6 +56,17 @@ def knows_run(demo: gr.Blocks, name: str) -> bool:
     queue = demo._queue
     unread = queue.pending_event_ids_session.values()
     return name in queue.event_ids_to_events or any(name in names for names in list(unread))
+
+
+def has_results_to_come(demo: gr.Blocks, session: str) -> bool:
+    """Whether a run of a session waits, runs, or has results that nobody has read yet.
+
+    True of a session that the queue does not know: what is to be said of it Gradio says.
+    """
+    queue = demo._queue
+    messages = queue.pending_messages_per_session.get(session)
+    unread = messages is None or not messages.empty()
+    return unread or bool(queue.pending_event_ids_session.get(session))
 
 
 def sessions_of_runs(demo: gr.Blocks) -> set[str]:

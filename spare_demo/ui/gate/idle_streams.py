@@ -1,0 +1,41 @@
+"""Ends streams of results in which nothing is to come."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from starlette.datastructures import QueryParams
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from spare_demo.ui.gate.doors import api_path
+from spare_demo.ui.gradio_compat.queue import LOOK_EVERY, STREAM_END, has_results_to_come
+
+QUIET_SECONDS = 2.0
+"""Without anything to come; the run that follows one which is over begins sooner."""
+
+
+def end_idle_streams(app: ASGIApp) -> ASGIApp:
+    """ASGI middleware: ends a stream that was opened when nothing was to come, and for a while
+    after.
+
+    Of a run that is over before the page knows its name, Gradio's page has read everything in the
+    stream of another run, and opens one more all the same, which would stay. A browser has six
+    connections to a server for all its tabs, and with these and the heartbeats of three tabs no
+    click in any of them would be answered.
+    """
+
+    async def layer(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and api_path(scope) == "/queue/data":
+            demo = scope["app"].get_blocks()
+            session = QueryParams(scope["query_string"]).get("session_hash", "")
+            end = time.monotonic() + QUIET_SECONDS
+            while not has_results_to_come(demo, session):
+                if time.monotonic() > end:
+                    response = Response(STREAM_END, media_type="text/event-stream")
+                    return await response(scope, receive, send)
+                await asyncio.sleep(LOOK_EVERY)
+        await app(scope, receive, send)
+
+    return layer
