@@ -13,17 +13,16 @@ from spare_demo.ui.gate.doors import api_path
 from spare_demo.ui.gradio_compat.queue import LOOK_EVERY, STREAM_END, has_results_to_come
 
 QUIET_SECONDS = 2.0
-"""Without anything to come; the run that follows one which is over begins sooner."""
+"""How long nothing has to be on its way; a run that follows another one begins sooner."""
 
 
 def end_idle_streams(app: ASGIApp) -> ASGIApp:
-    """ASGI middleware: ends a stream that was opened when nothing was to come, and for a while
-    after.
+    """ASGI middleware: ends a new stream of results if nothing is on its way for two seconds.
 
-    Of a run that is over before the page knows its name, Gradio's page has read everything in the
-    stream of another run, and opens one more all the same, which would stay. A browser has six
-    connections to a server for all its tabs, and with these and the heartbeats of three tabs no
-    click in any of them would be answered.
+    Gradio's page may get all results of a short run in the stream of another run, before it knows
+    that they are its own. It opens one more stream for them all the same, which would stay. A
+    browser has six connections to a server for all its tabs: with such a stream and the heartbeat
+    of each of three tabs, no click in any of them would be answered.
     """
 
     async def layer(scope: Scope, receive: Receive, send: Send) -> None:
