@@ -1,4 +1,4 @@
-"""What stands between strangers and the page: small ASGI layers, each with one refusal."""
+"""What stands between strangers and the page: small ASGI layers, each with one job."""
 
 from __future__ import annotations
 
