@@ -730,7 +730,7 @@ def test_an_output_that_nobody_reads_on_windows_ends_it_likewise(
     assert capsys.readouterr().err == ""
 
 
-@pytest.mark.parametrize("words", ["models", "models --help", "methods --table"])
+@pytest.mark.parametrize("words", ["models", "serve --help", "methods --table"])
 def test_an_output_that_cannot_be_written_is_a_sentence(words: str) -> None:
     argv = [sys.executable, "-m", "spare_demo", *words.split()]
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONUNBUFFERED"}
