@@ -12,10 +12,11 @@ from pages import Page
 
 pytestmark = MARKS
 TABS = 3
+JOIN = "**/queue/join*"
 
 
 def answer_late(route: Any) -> None:
-    """Hands a reply of the queue on when the run is over that it names."""
+    """Holds the reply that names a run until the run is over."""
     response = route.fetch()
     time.sleep(0.3)
     route.fulfill(response=response)
@@ -24,18 +25,19 @@ def answer_late(route: Any) -> None:
 @pytest.fixture
 def tabs(browser: Any, served: Page) -> Iterator[list[Visitor]]:
     """Tabs in which each run was over before the page knew its name."""
-    context = browser.new_context()
-    context.route("**/queue/join*", answer_late)
-    yield [Visitor(context.new_page()).open(served.url) for _ in range(TABS)]
-    context.close()
+    with browser.new_context() as context:
+        context.route(JOIN, answer_late)
+        tabs = [Visitor(context.new_page()).open(served.url) for _ in range(TABS)]
+        context.unroute(JOIN)
+        yield tabs
+        for tab in tabs:
+            tab.check()
 
 
 def test_a_question_is_answered_in_one_of_three_tabs(tabs: list[Visitor]) -> None:
+    for tab in tabs:  # the last stream of each was opened for results that had come before
+        assert sum("queue/data" in url for url in tab.requests) > 1
     *_, last = tabs
-    last.expect_answers(576, 64, 64)  # of the opening
-    last.page.context.unroute("**/queue/join*")
-    streams = sum("queue/data" in url for tab in tabs for url in tab.requests)
-    assert streams > TABS  # one that stays in a tab, and one for what its runs gave
     last.ask("How many shapes are there?")
     expect(last.find("#answers .asked")).to_contain_text("How many shapes are there?")
     last.expect_answers(576, 64, 64)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from urllib.parse import unquote, urlsplit
 
-from starlette.datastructures import Headers
+from starlette.datastructures import Headers, QueryParams
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -20,6 +20,13 @@ def path_of(scope: Scope) -> str:
 def api_path(scope: Scope) -> str:
     """The same without the prefix that Gradio's own routes have, or can do without."""
     return path_of(scope).removeprefix("/gradio_api")
+
+
+def stream_session(scope: Scope) -> str:
+    """The session whose stream of results a request opens, "" for any other request."""
+    if scope["type"] != "http" or scope["method"] != "GET" or api_path(scope) != "/queue/data":
+        return ""
+    return QueryParams(scope["query_string"]).get("session_hash", "")
 
 
 async def refuse(scope: Scope, receive: Receive, send: Send, status: int, sentence: str) -> None:

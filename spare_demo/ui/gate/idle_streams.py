@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import time
 
-from starlette.datastructures import QueryParams
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from spare_demo.ui.gate.doors import api_path
+from spare_demo.ui.gate.doors import stream_session
 from spare_demo.ui.gradio_compat.queue import LOOK_EVERY, STREAM_END, has_results_to_come
 
 QUIET_SECONDS = 2.0
@@ -26,9 +25,8 @@ def end_idle_streams(app: ASGIApp) -> ASGIApp:
     """
 
     async def layer(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and api_path(scope) == "/queue/data":
+        if session := stream_session(scope):
             demo = scope["app"].get_blocks()
-            session = QueryParams(scope["query_string"]).get("session_hash", "")
             end = time.monotonic() + QUIET_SECONDS
             while not has_results_to_come(demo, session):
                 if time.monotonic() > end:

@@ -9,11 +9,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import gradio as gr
-from starlette.datastructures import QueryParams
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from spare_demo.models.loading.heap import return_free_memory
-from spare_demo.ui.gate.doors import api_path
+from spare_demo.ui.gate.doors import api_path, stream_session
 from spare_demo.ui.gradio_compat.files import remove_broken_uploads, remove_old_files
 from spare_demo.ui.gradio_compat.processing import Page
 from spare_demo.ui.gradio_compat.queue import UnreadRuns, end_runs, sessions_of_runs
@@ -125,6 +124,6 @@ def _lasting_session(scope: Scope) -> str:
     if scope["type"] != "http" or scope["method"] != "GET":
         return ""
     path = api_path(scope)
-    if path == "/queue/data":
-        return QueryParams(scope["query_string"]).get("session_hash", "")
-    return path.removeprefix("/heartbeat/") if path.startswith("/heartbeat/") else ""
+    if path.startswith("/heartbeat/"):
+        return path.removeprefix("/heartbeat/")
+    return stream_session(scope)

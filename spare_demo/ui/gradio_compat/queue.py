@@ -17,7 +17,7 @@ from gradio.server_messages import CloseStreamMessage, ProcessCompletedMessage
 
 LOOK_EVERY = 0.02
 STREAM_END = f"data: {CloseStreamMessage().model_dump_json()}\n\n"
-"""The last of a stream of results, as Gradio's page is to read it."""
+"""The last message of a stream of results, as Gradio's page reads it."""
 
 
 def events_in_queue(demo: gr.Blocks) -> tuple[list[Event], list[Event]]:
@@ -61,12 +61,13 @@ def knows_run(demo: gr.Blocks, name: str) -> bool:
 def has_results_to_come(demo: gr.Blocks, session: str) -> bool:
     """Whether a run of a session waits, runs, or has results that nobody has read yet.
 
-    True of a session that the queue does not know: what is to be said of it Gradio says.
+    True of a session that the queue does not know, of which it has to say so.
     """
     queue = demo._queue
     messages = queue.pending_messages_per_session.get(session)
-    unread = messages is None or not messages.empty()
-    return unread or bool(queue.pending_event_ids_session.get(session))
+    if messages is None or not messages.empty():
+        return True
+    return bool(queue.pending_event_ids_session.get(session))
 
 
 def sessions_of_runs(demo: gr.Blocks) -> set[str]:
