@@ -582,7 +582,7 @@ def test_a_server_that_was_started_anew_is_asked_with_the_same_input(
         expect(visitor.find("#answers .figures")).to_have_text([re.compile("prefill")] * 3)
 
 
-def test_who_only_looked_finds_the_opening_of_a_server_that_gradio_found_first(visitor) -> None:
+def test_only_who_has_asked_takes_the_input_to_a_server_that_gradio_found_first(visitor) -> None:
     visitor.page.route("**/app_id", lambda route: route.fulfill(json={"app_id": "another"}))
     leave = """async () => {
         document.body.insertAdjacentHTML('beforeend',
@@ -594,6 +594,11 @@ def test_who_only_looked_finds_the_opening_of_a_server_that_gradio_found_first(v
     assert not visitor.page.evaluate(leave)
     visitor.find("#question textarea").fill("What is green?")
     expect(visitor.find("body.asked-anew")).to_have_count(1)
+    # The other server's first answers, which came before it was known to be another.
+    visitor.page.evaluate(
+        "document.querySelector('#answers .asked').dataset.question = 'What is green?'; 0"
+    )
+    expect(visitor.find("body.asked-anew")).to_have_count(0)
     assert visitor.page.evaluate(leave)
 
 

@@ -8,6 +8,17 @@
   let restarted = false, opening = null;
   SPARE.on('data', () => { opening ??= SPARE.link.make(); });
 
+  const question = () => document.querySelector('#question textarea').value;
+
+  // Whether the page still shows what it opened on, by its boxes: answers that came meanwhile from the
+  // other server may already be of another question or picture, and the link not yet.
+  function isAsOpened() {
+    const asked = new URL(opening).searchParams;
+    return SPARE.link.make() === opening
+      && question().trim() === (asked.get('q') ?? '').trim()
+      && SPARE.folders(SPARE.picture() ?? '').pop() === (asked.get('scene') ?? '');
+  }
+
   // Gradio closes its own connections when the page is left, takes them for lost, and would load this
   // page anew over the one that the visitor goes to: for as long as that may take, it hears that no
   // server answers. All else is asked as ever, since a download or a 204 leaves the page where it is.
@@ -38,7 +49,7 @@
     }
   };
 
-  // It knows nothing of this page: what is asked here would have no answer.
+  // It knows nothing of this page, whose runs may never be answered there.
   async function checkServer() {
     if (await SPARE.isOtherServer()) location.reload();
   }
@@ -49,12 +60,10 @@
     const toasts = [...document.querySelectorAll('.toast-body')];
     const lost = restarted || toasts.some(({textContent}) => textContent.includes(LOST));
     if (!SPARE.state?.data || !lost) return;
-    const untouched = SPARE.link.make() === opening
-      && !document.body.classList.contains('asked-anew');
-    if (restarted && untouched) return;  // the other server's page has an opening of its own
+    if (restarted && isAsOpened()) return;  // the other server's page has an opening of its own
     const address = new URL(location.href), settings = new URL(SPARE.link.make()).searchParams;
     settings.delete('scene');
-    settings.set('q', document.querySelector('#question textarea').value);
+    settings.set('q', question());
     settings.set('lost', '1');
     for (const [name, value] of settings) address.searchParams.set(name, value);
     const visit = {before: location.href, address: address.href, picture: SPARE.picture()};
