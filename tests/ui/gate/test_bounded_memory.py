@@ -131,12 +131,30 @@ def test_a_sweep_spares_the_messages_of_who_has_a_stream_open(public) -> None:
     del messages["reads"]
 
 
+@pytest.fixture
+def no_other_sweep(monkeypatch) -> None:
+    """The pages that this process serves are not swept meanwhile."""
+
+    async def no_sweep(*_: object) -> None:
+        pass
+
+    monkeypatch.setattr(sweeper, "sweep", no_sweep)
+
+
+@pytest.mark.usefixtures("no_other_sweep")
 def test_a_sweep_calls_the_jobs_of_its_page_then_returns_memory(public, monkeypatch) -> None:
     swept: list[str] = []
     monkeypatch.setattr(public.demo, "jobs", (lambda: swept.append("this"),))
     monkeypatch.setattr(sweeper, "return_free_memory", lambda: swept.append("memory"))
     run_apart(sweep(public.demo, UnreadRuns(public.demo)))
     assert swept == ["this", "memory"]
+
+
+@pytest.fixture
+def files_folder(no_other_sweep, tmp_path, monkeypatch) -> Path:
+    """Gradio's folder of files."""
+    monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path))
+    return tmp_path
 
 
 def files_of_each_age(folder: Path, name: str, count: int) -> list[Path]:
@@ -148,9 +166,8 @@ def files_of_each_age(folder: Path, name: str, count: int) -> list[Path]:
     return files
 
 
-def test_the_oldest_files_go_where_there_are_too_many(tmp_path, monkeypatch) -> None:
-    monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path))
-    files = files_of_each_age(tmp_path, "{}.bin", 6)
+def test_the_oldest_files_go_where_there_are_too_many(files_folder) -> None:
+    files = files_of_each_age(files_folder, "{}.bin", 6)
     shown, gone, old, *new = files[5], files[4], files[3], *files[:3]
     gone.unlink()
     kept = [str(shown)]
@@ -161,10 +178,9 @@ def test_the_oldest_files_go_where_there_are_too_many(tmp_path, monkeypatch) -> 
 
 
 def test_a_file_that_windows_keeps_while_it_is_open_holds_up_no_other(
-    tmp_path, monkeypatch
+    files_folder, monkeypatch
 ) -> None:
-    monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path))
-    files = files_of_each_age(tmp_path, "tmp{}", 3)
+    files = files_of_each_age(files_folder, "tmp{}", 3)
     unlink = Path.unlink
 
     def refusing(path: Path, missing_ok: bool = False) -> None:
@@ -179,14 +195,13 @@ def test_a_file_that_windows_keeps_while_it_is_open_holds_up_no_other(
     assert [file.exists() for file in files] == [False, True, False]
 
 
-def test_old_files_go_with_their_folders_whoever_wrote_them(tmp_path, monkeypatch) -> None:
+def test_old_files_go_with_their_folders_whoever_wrote_them(files_folder, monkeypatch) -> None:
     """Gradio knows nothing of what a visitor's copy of a part wrote, as of a drawn scene."""
-    monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path))
     with Page() as demo:
         gr.HTML()
     now = time.time()
     shown, old, beside, new, alone = (
-        tmp_path / name for name in ("1/shown", "2/old", "3/old", "3/new", "alone")
+        files_folder / name for name in ("1/shown", "2/old", "3/old", "3/new", "alone")
     )
     for file, age in ((shown, 9_000), (old, 9_000), (beside, 9_000), (new, 0), (alone, 9_000)):
         file.parent.mkdir(exist_ok=True)
@@ -194,17 +209,16 @@ def test_old_files_go_with_their_folders_whoever_wrote_them(tmp_path, monkeypatc
         os.utime(file, (now - age, now - age))
     monkeypatch.setattr(demo, "kept_files", {str(shown)})
     run_apart(sweep(demo, UnreadRuns(demo)))
-    assert {file for file in tmp_path.rglob("*") if file.is_file()} == {shown, new}
-    assert {folder.name for folder in tmp_path.iterdir()} == {"1", "3"}
+    assert {file for file in files_folder.rglob("*") if file.is_file()} == {shown, new}
+    assert {folder.name for folder in files_folder.iterdir()} == {"1", "3"}
 
 
-def test_no_list_of_files_grows_with_visitors(tmp_path, monkeypatch) -> None:
+def test_no_list_of_files_grows_with_visitors(files_folder) -> None:
     """Gradio has one for each part, also of those that `gr.render` makes for each visitor."""
-    monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path))
     with Page() as demo:
         stage = gr.HTML()
     for names in (stage.temp_files, demo.upload_file_set):
-        names.add(str(tmp_path / "a"))
+        names.add(str(files_folder / "a"))
     with demo:
         gr.HTML()  # as in a panel
     run_apart(sweep(demo, UnreadRuns(demo)))
@@ -213,12 +227,11 @@ def test_no_list_of_files_grows_with_visitors(tmp_path, monkeypatch) -> None:
 
 @pytest.mark.parametrize(("most", "free"), [(299, 10**9), (10**9, 90)])
 def test_uploads_that_broke_off_count_and_leave_half_of_the_room_of_a_small_disk(
-    tmp_path, monkeypatch, most: int, free: int
+    files_folder, monkeypatch, most: int, free: int
 ) -> None:
     """They stay for ten minutes, whole ones for two hours: a stranger could keep the disk full."""
-    monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path))
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=free))
-    files = files_of_each_age(tmp_path, "tmp{}", 4)
+    files = files_of_each_age(files_folder, "tmp{}", 4)
     remove_old_files(gr.Blocks(), (), time.time(), most)
     assert [file.exists() for file in files] == [True, True, False, False]
 
