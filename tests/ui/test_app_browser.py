@@ -582,7 +582,7 @@ def test_a_server_that_was_started_anew_is_asked_with_the_same_input(
         expect(visitor.find("#answers .figures")).to_have_text([re.compile("prefill")] * 3)
 
 
-def test_only_who_has_asked_takes_the_input_to_a_server_that_gradio_found_first(visitor) -> None:
+def test_only_changed_inputs_go_to_a_server_that_gradio_found_first(visitor) -> None:
     visitor.page.route("**/app_id", lambda route: route.fulfill(json={"app_id": "another"}))
     leave = """async () => {
         document.body.insertAdjacentHTML('beforeend',
