@@ -136,7 +136,9 @@ def wire_lab(
     both = [p.run, p.stop]
     begun = p.run.click(None, None, both, js=BUSY, **QUIET)
     shown: dict[str, Any] = {"show_progress": "minimal", "show_progress_on": p.looked}
-    run = begun.then(running, inputs, outputs, **_RUNNING, **(QUIET | shown))
+    run = begun.then(
+        running, inputs, outputs, trigger_mode="multiple", **_RUNNING, **(QUIET | shown)
+    )
     run.failure(None, None, both, js=IDLE, **QUIET)
     ended = p.stop.click(handler_that_ends([run]), None, None, js=STOP, queue=False, **QUIET)
     shown_so_far = ended.then(stopped, [p.bench], outputs, queue=False, **QUIET)

@@ -193,8 +193,10 @@ def wire(
     load = handlers.load_example
     chosen = p.offered.click(load, [p.offered, p.question], [p.image, p.question], **QUIET)
     drawn = p.scene.click(handlers.new_scene, None, [p.image, p.question, p.example], **QUIET)
+    # After Stop the page may not know yet that the run is over: "once" would lose the next press.
+    # js/answers.js keeps back those that are none.
     for event in (p.ask.click, p.question.submit, *([demo.load] if ask_on_load else [])):
-        answering(event, handlers.ask, asked)
+        answering(event, handlers.ask, asked, "multiple")
     # What is chosen while an answer runs is asked next: the controls show it already.
     chip = p.chips.choose(
         with_event_data(once(choose_chip)), p.visit, [p.question, p.message], **QUIET

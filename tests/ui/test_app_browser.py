@@ -387,9 +387,10 @@ def test_who_asks_after_stop_sees_nothing_dimmed_while_the_answer_comes(
 
 
 def test_stop_ends_a_run_that_the_server_has_not_answered_yet(reader, served, monkeypatch) -> None:
+    """And who asks at once is heard, though the page does not know yet that the run is over."""
     real = served.model.stream_together
     monkeypatch.setattr(served.model, "stream_together", endless)
-    question, held = "Will this ever end?", []
+    question, held, streams = "Will this ever end?", [], []
 
     def hold(route: Any) -> None:
         if question in (route.request.post_data or ""):
@@ -398,6 +399,7 @@ def test_stop_ends_a_run_that_the_server_has_not_answered_yet(reader, served, mo
             route.continue_()
 
     reader.page.route("**/queue/join*", hold)
+    reader.page.route("**/queue/data*", lambda route: streams.append(route))
     reader.ask(question)
     reader.page.wait_for_timeout(600)  # else the click is taken for the second one of Ask's
     while not held:  # else the server is told to stop what it has not heard of
@@ -409,7 +411,40 @@ def test_stop_ends_a_run_that_the_server_has_not_answered_yet(reader, served, mo
     route.fulfill(response=response)
     expect(reader.find("#answers")).to_contain_text("These answers are for another question")
     reader.ask("Is there a star?")
+    while not streams:
+        reader.page.wait_for_timeout(50)
+    reader.page.unroute("**/queue/data*")
+    for stream in streams:
+        stream.continue_()
     reader.expect_answers(576, 64, 64)
+
+
+def test_enter_asks_once_and_another_question_while_a_run_goes(reader, served, monkeypatch) -> None:
+    monkeypatch.setattr(served.model, "stream_together", endless)
+    questions, sent = ("Is there a star?", "Is there a cross?"), []
+    reader.page.on("request", lambda request: sent.append(request.post_data or ""))
+
+    def times_asked() -> list[int]:
+        joined = [data for data in sent if '"fn_index"' in data]
+        return [sum(f'"{question}"' in data for data in joined) for question in questions]
+
+    box = reader.find("#question textarea")
+    for question, asked in zip(questions, ([1, 0], [1, 1]), strict=True):
+        box.fill(question)
+        box.focus()
+        for _ in range(3):  # held down
+            reader.page.keyboard.down("Enter")
+        reader.page.keyboard.up("Enter")
+        expect(reader.find("#stop")).to_be_visible()
+        reader.page.wait_for_timeout(600)
+        box.press("Enter")  # by someone who is impatient
+        reader.page.wait_for_timeout(300)
+        assert times_asked() == asked
+        expect(box).to_have_value(question)
+    reader.find("#stop").click()  # both
+    expect(reader.find("#ask")).to_be_visible()
+    reader.page.wait_for_timeout(500)
+    expect(reader.find("#ask")).to_be_visible()
 
 
 def test_stop_leaves_menus_and_pictures_of_the_same_methods(reader, served, hold) -> None:

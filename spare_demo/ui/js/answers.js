@@ -64,18 +64,33 @@ SPARE.answers = (element, trigger) => {
 };
 
 // Stop takes the place of Ask, and of Run in the Lab: the further clicks of a double click are not meant
-// for it, and who presses either on the keyboard stays on the one that is there.
+// for it, and who presses either on the keyboard stays on the one that is there. Every press on them
+// begins a run, since Gradio would not tell one that comes too soon from one after Stop.
 (() => {
   const DOUBLE = 500;  // milliseconds; where the browser counts no clicks, as those of fingers
-  let begun = -Infinity, byKey = false;
+  let begun = -Infinity, byKey = false, asked = null;
+  const question = () => document.querySelector('#question textarea')?.value;
   document.addEventListener('click', (event) => {
     const begins = event.target.closest?.('#ask, #lab-run');
     const ends = event.target.closest?.('#stop, #lab-stop');
-    if (begins) begun = event.timeStamp;
-    if (begins || ends) byKey = event.detail === 0;
+    if (!begins && !ends) return;
+    byKey = event.detail === 0;
+    const soon = event.timeStamp - begun < DOUBLE;
     // `detail` counts the clicks of one row, however slow the machine or the hand.
-    const further = event.detail > 1 || event.timeStamp - begun < DOUBLE;
-    if (ends && further) event.stopImmediatePropagation();
+    if (soon || (ends && event.detail > 1)) event.stopImmediatePropagation();
+    else if (begins) [begun, asked] = [event.timeStamp, question()];
+  }, true);
+  document.addEventListener('keydown', (event) => {
+    if (event.key !== 'Enter' || event.shiftKey || event.isComposing) return;
+    const asks = event.target.closest?.('#question');
+    if (!asks && !event.target.closest?.('#ask, #stop, #lab-run, #lab-stop')) return;
+    const goes = document.querySelector('#stop') || event.timeStamp - begun < DOUBLE;
+    if (event.repeat || (asks && goes && question() === asked)) {
+      event.preventDefault();
+      event.stopImmediatePropagation();
+    } else if (asks) {
+      [begun, asked] = [event.timeStamp, question()];
+    }
   }, true);
   document.addEventListener('pointerdown', () => { byKey = false; }, true);
   new MutationObserver((changes) => {
