@@ -79,6 +79,7 @@ class Visitor:
 
         state: of the page when it was opened; it is waited for, for some seconds.
         """
+        self.page.unroute_all()
         self.page.set_viewport_size(WINDOW)
         self.page.emulate_media(media="screen", reduced_motion="no-preference")
         self.page.mouse.move(5, 5)
