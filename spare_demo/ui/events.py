@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import gradio as gr
+from gradio.events import Dependency
+
+from spare_demo.ui.gradio_compat.queue import leaves_another
 
 QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
 """Options of an event that shows no progress and is none of the API."""
@@ -32,9 +35,11 @@ def buttons(begin: str, running: bool) -> dict[str, Any]:
 
 
 def in_steps(
-    steps: Iterable[dict[str, Any]], begin: str, again: tuple[str, ...]
+    steps: Iterable[dict[str, Any]], begin: str, again: tuple[str, ...], runs: Sequence[Dependency]
 ) -> Iterator[dict[str, Any]]:
     """The steps of a run that the button ``begin`` began; the end brings what ``again`` got last.
+
+    The button is back at the end unless another one of ``runs`` is to come for the visitor.
 
     Gradio sends a step as its difference from the one before, and its page works that into the
     very object which may still wait to be shown: of two steps in one moment, what the first one
@@ -49,4 +54,4 @@ def in_steps(
             # Gradio takes the value out of the dictionary that `gr.update` made.
             last[name] = dict(change) if isinstance(change, dict) else change
         yield changes
-    yield last | buttons(begin, running=False)
+    yield last | buttons(begin, running=leaves_another(runs))

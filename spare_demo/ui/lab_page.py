@@ -112,7 +112,7 @@ def wire_lab(
 
     def running(*inputs: Any) -> Iterator[dict]:
         steps = with_refusals(steps_of_run)(*inputs)
-        yield from map(put, in_steps(steps, "run", again=_AGAIN))
+        yield from map(put, in_steps(steps, "run", _AGAIN, [run]))
 
     def stopped(bench: Bench | None) -> dict:
         return put(lab.finished(bench) | buttons("run", running=False))

@@ -17,7 +17,7 @@ from spare_demo.ui.borrowed_gpu import Here
 from spare_demo.ui.events import BUSY, IDLE, QUIET, STOP, STOPPED, buttons, in_steps
 from spare_demo.ui.find import CHANGED, READ, find_disagreement, tried_html
 from spare_demo.ui.gradio_compat.parts import with_event_data
-from spare_demo.ui.gradio_compat.queue import handler_that_ends, is_awaited
+from spare_demo.ui.gradio_compat.queue import handler_that_ends, is_awaited, leaves_another
 from spare_demo.ui.handler_wrappers import with_page
 from spare_demo.ui.handlers import Handlers
 from spare_demo.ui.layout import CONTROLS
@@ -44,12 +44,12 @@ _NO_LONGER = (
 _FINDING: dict[str, Any] = {"concurrency_id": "find", "concurrency_limit": 1}
 
 
-def until_asked(steps: Iterator[PageChanges], visits: OpenVisits) -> Iterator[PageChanges]:
-    """A search's steps, until its visitor has asked something else.
+def until_asked(
+    steps: Iterator[PageChanges], visits: OpenVisits, runs: Sequence[Dependency]
+) -> Iterator[PageChanges]:
+    """A search's steps, until its visitor has asked something else: then a sentence says so.
 
-    Each step brings Stop back, since a run that the search overtook shows Ask at its own end. Once
-    something else was asked the buttons are that run's, and only a sentence says that the search
-    ended. With it goes the picture that was found just before: see `in_steps`.
+    With it go the picture that was found just before, and the button: see `in_steps`.
 
     visits: where the visit of a step is put before the next step is asked for.
     """
@@ -58,12 +58,12 @@ def until_asked(steps: Iterator[PageChanges], visits: OpenVisits) -> Iterator[Pa
     for values in steps:
         if visits.times_put() != before:
             ended = tried_html("The search stopped because something else was asked.")
-            yield picture | {"tried": ended}
+            yield picture | {"tried": ended} | buttons("ask", running=leaves_another(runs))
             return
         if "image" in values:
             picture = {"image": values["image"]}
         before += "visit" in values
-        yield buttons("ask", running=True) | values
+        yield values
 
 
 def until_awaited(steps: Iterator[PageChanges]) -> Iterator[PageChanges]:
@@ -121,8 +121,8 @@ def wire(
             steps = whole(**dict(zip(names, values, strict=True)))
             if handler in lasting:
                 steps = until_awaited(steps)
-            steps = in_steps(steps, "ask", again=("image", "curve", "kl", *_FOLDS))
-            yield from map(put, until_asked(steps, visits) if handler is find else steps)
+            steps = in_steps(steps, "ask", ("image", "curve", "kl", *_FOLDS), running)
+            yield from map(put, until_asked(steps, visits, running) if handler is find else steps)
 
         return run
 

@@ -446,6 +446,34 @@ def test_enter_asks_once_and_another_question_while_a_run_goes(reader, served, m
     expect(reader.find("#ask")).to_be_visible()
 
 
+def test_stop_stays_while_another_run_of_the_visitor_waits_for_its_turn(
+    reader, served, monkeypatch, hold
+) -> None:
+    begun, goes_on, real = threading.Event(), threading.Event(), served.model.stream_together
+
+    def wait(*inputs: Any) -> Iterator[Any]:
+        begun.set()
+        assert goes_on.wait(120)
+        yield from real(*inputs)
+
+    monkeypatch.setattr(served.model, "stream_together", wait)
+    reader.ask("Is there a star?")
+    assert begun.wait(120)
+    of_another = hold(served)
+    data = [served.picture(served.first.path), "", "spare", 8, 0]
+    served.post("call/select", {"data": data}).raise_for_status()
+    reader.find("#examples button").nth(1).click()
+    expect(reader.find("#looked")).to_contain_text("queue: 2/2")
+    goes_on.set()
+    expect(reader.find("#looked")).to_contain_text("queue: 1/1")
+    expect(reader.find("#answers .figures")).to_have_text([re.compile("prefill")] * 3)
+    expect(reader.find("#stop")).to_be_visible()
+    expect(reader.find("#ask")).to_be_hidden()
+    of_another.goes_on.set()
+    expect(reader.find("#answers .asked-question")).not_to_contain_text("Is there a star?")
+    reader.expect_answers(576, 64, 64)
+
+
 def test_stop_leaves_menus_and_pictures_of_the_same_methods(reader, served, hold) -> None:
     held = hold(served)
     data = [served.picture(served.first.path), "", "spare", 8, 0]

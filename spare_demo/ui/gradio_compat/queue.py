@@ -6,7 +6,8 @@ import asyncio
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Coroutine, Iterable
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator
+from itertools import chain
 from typing import Any
 
 import gradio as gr
@@ -96,22 +97,42 @@ async def end_run(demo: gr.Blocks, name: str | None) -> None:
         await queue.clean_events(event_id=name)
 
 
+def _events_of(demo: gr.Blocks, session: str | None, runs: Iterable[Dependency]) -> Iterator[Event]:
+    """Those of a visitor that wait or are under way."""
+    numbers = {run["id"] for run in runs}
+    for event in chain(*events_in_queue(demo)):
+        if event.session_hash == session and event.fn._id in numbers:
+            yield event
+
+
+def leaves_another(runs: Iterable[Dependency]) -> bool:
+    """Of the run that asks, at its end: whether another one of its visitor waits or is under way.
+
+    Of two that end at once the later one leaves none.
+    """
+    demo, request = LocalContext.blocks.get(None), LocalContext.request.get(None)
+    if demo is None or request is None:
+        return False
+    events = [*_events_of(demo, request.session_hash, runs)]
+    for event in events:
+        if event._id == LocalContext.event_id.get(None):
+            event.is_at_its_end = True  # type: ignore[attr-defined]
+    return any(event.alive and not hasattr(event, "is_at_its_end") for event in events)
+
+
 def handler_that_ends(runs: Iterable[Dependency]) -> Callable[[gr.Request], Coroutine]:
     """What ends these runs of its visitor, in the place of an event that `cancels` them.
 
     For that one Gradio's page asks by the name that the queue answers with: in vain while the
     answer is on its way. And until the step in hand is over it ignores another run.
     """
-    numbers = {run["id"] for run in runs}
+    runs = tuple(runs)
 
     async def end(request: gr.Request) -> None:
         demo: Any = LocalContext.blocks.get()
-        waiting, running = events_in_queue(demo)
-        theirs = [e for e in (*waiting, *running) if e.session_hash == request.session_hash]
-        names = tuple(event._id for event in theirs if event.fn._id in numbers)
-        for event in theirs:
-            if event._id in names:
-                await end_run(demo, event._id)
+        names = tuple(event._id for event in _events_of(demo, request.session_hash, runs))
+        for name in names:
+            await end_run(demo, name)
         await asyncio.sleep(0)  # cancelled before it has begun, a task would keep its turn
         for task in asyncio.all_tasks():
             if task.get_name().endswith(names):
