@@ -34,12 +34,20 @@ def buttons(begin: str, running: bool) -> dict[str, Any]:
     return {begin: gr.update(visible=not running), "stop": gr.update(visible=running)}
 
 
+def buttons_at_end(begin: str, runs: Iterable[Dependency]) -> dict[str, Any]:
+    """The first button again, or nothing while another of these runs is to come for the visitor.
+
+    Not Stop: the page may work this step in after the last one of that other run.
+    """
+    return {} if leaves_another(runs) else buttons(begin, running=False)
+
+
 def in_steps(
     steps: Iterable[dict[str, Any]], begin: str, again: tuple[str, ...], runs: Sequence[Dependency]
 ) -> Iterator[dict[str, Any]]:
     """The steps of a run that the button ``begin`` began; the end brings what ``again`` got last.
 
-    The button is back at the end unless another one of ``runs`` is to come for the visitor.
+    runs: those of the page, by which it is known whether the button is back at the end.
 
     Gradio sends a step as its difference from the one before, and its page works that into the
     very object which may still wait to be shown: of two steps in one moment, what the first one
@@ -54,4 +62,5 @@ def in_steps(
             # Gradio takes the value out of the dictionary that `gr.update` made.
             last[name] = dict(change) if isinstance(change, dict) else change
         yield changes
-    yield last | buttons(begin, running=leaves_another(runs))
+    if end := last | buttons_at_end(begin, runs):  # Gradio takes no step without a part
+        yield end

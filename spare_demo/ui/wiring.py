@@ -14,10 +14,10 @@ from gradio.events import Dependency
 
 from spare_demo.ui import panels
 from spare_demo.ui.borrowed_gpu import Here
-from spare_demo.ui.events import BUSY, IDLE, QUIET, STOP, STOPPED, buttons, in_steps
+from spare_demo.ui.events import BUSY, IDLE, QUIET, STOP, STOPPED, buttons, buttons_at_end, in_steps
 from spare_demo.ui.find import CHANGED, READ, find_disagreement, tried_html
 from spare_demo.ui.gradio_compat.parts import with_event_data
-from spare_demo.ui.gradio_compat.queue import handler_that_ends, is_awaited, leaves_another
+from spare_demo.ui.gradio_compat.queue import handler_that_ends, is_awaited
 from spare_demo.ui.handler_wrappers import with_page
 from spare_demo.ui.handlers import Handlers
 from spare_demo.ui.layout import CONTROLS
@@ -58,7 +58,7 @@ def until_asked(
     for values in steps:
         if visits.times_put() != before:
             ended = tried_html("The search stopped because something else was asked.")
-            yield picture | {"tried": ended} | buttons("ask", running=leaves_another(runs))
+            yield picture | {"tried": ended} | buttons_at_end("ask", runs)
             return
         if "image" in values:
             picture = {"image": values["image"]}
