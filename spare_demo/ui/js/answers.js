@@ -64,8 +64,8 @@ SPARE.answers = (element, trigger) => {
 };
 
 // Stop takes the place of Ask, and of Run in the Lab: the further clicks of a double click are not meant
-// for it, and who presses either on the keyboard stays on the one that is there. Every press on them
-// begins a run, since Gradio would not tell one that comes too soon from one after Stop.
+// for it, and who presses either on the keyboard stays on the one that is there. A press begins a run
+// even while another goes ("multiple" in wiring.py), so that what is no press of its own is kept back.
 (() => {
   const DOUBLE = 500;  // milliseconds; where the browser counts no clicks, as those of fingers
   let begun = -Infinity, byKey = false, asked = null;
@@ -73,6 +73,7 @@ SPARE.answers = (element, trigger) => {
   document.addEventListener('click', (event) => {
     const begins = event.target.closest?.('#ask, #lab-run');
     const ends = event.target.closest?.('#stop, #lab-stop');
+    if (event.target.closest?.('#examples, #chips, #scene')) asked = null;
     if (!begins && !ends) return;
     byKey = event.detail === 0;
     const soon = event.timeStamp - begun < DOUBLE;
