@@ -47,7 +47,7 @@ def in_steps(
 ) -> Iterator[dict[str, Any]]:
     """The steps of a run that the button ``begin`` began; the end brings what ``again`` got last.
 
-    runs: those of the page, by which it is known whether the button is back at the end.
+    runs: the page's; the button is not back while another of them is to come for the visitor.
 
     Gradio sends a step as its difference from the one before, and its page works that into the
     very object which may still wait to be shown: of two steps in one moment, what the first one

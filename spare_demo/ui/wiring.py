@@ -49,7 +49,7 @@ def until_asked(
 ) -> Iterator[PageChanges]:
     """A search's steps, until its visitor has asked something else: then a sentence says so.
 
-    With it go the picture that was found just before, and the button: see `in_steps`.
+    With it go the picture that was found just before, and the button; why, `in_steps` says.
 
     visits: where the visit of a step is put before the next step is asked for.
     """
@@ -194,7 +194,7 @@ def wire(
     chosen = p.offered.click(load, [p.offered, p.question], [p.image, p.question], **QUIET)
     drawn = p.scene.click(handlers.new_scene, None, [p.image, p.question, p.example], **QUIET)
     # After Stop the page may not know yet that the run is over: "once" would lose the next press.
-    # js/answers.js keeps back those that are none.
+    # The second click of a double click, and the like, js/answers.js keeps back.
     for event in (p.ask.click, p.question.submit, *([demo.load] if ask_on_load else [])):
         answering(event, handlers.ask, asked, "multiple")
     # What is chosen while an answer runs is asked next: the controls show it already.

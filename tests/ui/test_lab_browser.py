@@ -153,7 +153,7 @@ def test_a_wrong_number_of_scenes_is_a_sentence_and_nothing_scrolls_sideways(lab
     start(lab, 999)
     expect(lab.locator("#lab-message")).to_contain_text("from 1 to 200")
     expect(lab.locator("#lab-run")).to_be_visible()
-    lab.wait_for_timeout(600)  # else the click is taken for the second one of a double click
+    lab.wait_for_timeout(600)  # else the click is taken for the second one of Run's
     start(lab, 1)
     expect(lab.locator("#lab-progress")).to_contain_text("Done")
     expect(lab.locator("#lab-skills table").first).to_be_visible()

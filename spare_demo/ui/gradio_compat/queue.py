@@ -108,7 +108,8 @@ def _events_of(demo: gr.Blocks, session: str | None, runs: Iterable[Dependency])
 def leaves_another(runs: Iterable[Dependency]) -> bool:
     """Of the run that asks, at its end: whether another one of its visitor waits or is under way.
 
-    Of two that end at once the later one leaves none.
+    From then on it does not count for those that ask later, so that of two that end at once one
+    leaves none.
     """
     demo, request = LocalContext.blocks.get(None), LocalContext.request.get(None)
     if demo is None or request is None:
