@@ -13,10 +13,9 @@ from spare_demo.evaluation.budgets import middle
 from spare_demo.pruners import PRUNERS
 from spare_demo.scenes.sets import SET_WORDS
 from spare_demo.ui.borrowed_gpu import Here
-from spare_demo.ui.events import BUSY, IDLE, QUIET, STOP, STOPPED, buttons, in_steps
+from spare_demo.ui.events import QUIET, begin_on, in_steps, stop_on
 from spare_demo.ui.gallery import TO_TOP, controls_of, thumbnails
 from spare_demo.ui.gradio_compat.parts import NumberAsSent
-from spare_demo.ui.gradio_compat.queue import handler_that_ends
 from spare_demo.ui.handler_wrappers import with_refusals
 from spare_demo.ui.lab import METHODS, TO_COME, Bench, Lab
 from spare_demo.ui.steps import PageChanges
@@ -64,9 +63,7 @@ def lay_out_lab(lab: Lab) -> SimpleNamespace:
                 parts.seed = NumberAsSent(0, label="Random seed", min_width=120)
             with gr.Row(elem_id="lab-actions"):
                 parts.run = gr.Button("Run", variant="primary", min_width=80, elem_id="lab-run")
-                parts.stop = gr.Button(
-                    "Stop", variant="stop", min_width=80, visible=False, elem_id="lab-stop"
-                )
+                parts.stop = gr.Button("Stop", variant="stop", min_width=80, elem_id="lab-stop")
                 parts.download = gr.DownloadButton(
                     "Download CSV", min_width=80, interactive=False, elem_id="lab-download"
                 )
@@ -102,7 +99,7 @@ def wire_lab(
     p = parts
     changed = (
         *("bench", "rows", "message", "progress", "curve", "curve_words", "skills", "at", "a", "b"),
-        *("cases", "cases_words", "download", "run", "stop"),
+        *("cases", "cases_words", "download"),
     )
     outputs = [getattr(p, name) for name in changed]
     steps_of_run = gpu.stream(lab.measure)
@@ -112,10 +109,10 @@ def wire_lab(
 
     def running(*inputs: Any) -> Iterator[dict]:
         steps = with_refusals(steps_of_run)(*inputs)
-        yield from map(put, in_steps(steps, "run", _AGAIN, [run]))
+        yield from map(put, in_steps(steps, _AGAIN))
 
     def stopped(bench: Bench | None) -> dict:
-        return put(lab.finished(bench) | buttons("run", running=False))
+        return put(lab.finished(bench))
 
     def show_cases(bench: Bench | None, a: str, b: str, at: object) -> dict:
         (shown,) = with_refusals(lambda: iter([lab.look_into(bench, a, b, at)]))()
@@ -133,16 +130,9 @@ def wire_lab(
         return changes | {tabs: gr.Tabs(selected="compare")}
 
     inputs = [p.methods, p.budgets, p.scenes, p.which, p.seed]
-    both = [p.run, p.stop]
-    begun = p.run.click(None, None, both, js=BUSY, **QUIET)
-    shown: dict[str, Any] = {"show_progress": "minimal", "show_progress_on": p.looked}
-    run = begun.then(
-        running, inputs, outputs, trigger_mode="multiple", **_RUNNING, **(QUIET | shown)
-    )
-    run.failure(None, None, both, js=IDLE, **QUIET)
-    ended = p.stop.click(handler_that_ends([run]), None, None, js=STOP, queue=False, **QUIET)
-    shown_so_far = ended.then(stopped, [p.bench], outputs, queue=False, **QUIET)
-    shown_so_far.then(None, None, None, js=STOPPED, **QUIET)
+    options: dict[str, Any] = {"trigger_mode": "multiple", "show_progress_on": p.looked, **_RUNNING}
+    run = begin_on(p.run.click, running, inputs, outputs, "run", **options)
+    stop_on(p.stop.click, [run], stopped, [p.bench], outputs, "run")
     compared = [p.bench, p.a, p.b, p.at]
     for choice in (p.a, p.b, p.at):
         choice.input(show_cases, compared, outputs, trigger_mode="always_last", **QUIET)

@@ -132,7 +132,7 @@ def _lay_out_asked(
     parts.message = gr.HTML(elem_id="message", elem_classes="message-place")
     with gr.Row(elem_id="actions"):
         parts.ask = gr.Button("Ask", variant="primary", min_width=80, elem_id="ask")
-        parts.stop = gr.Button("Stop", variant="stop", min_width=80, visible=False, elem_id="stop")
+        parts.stop = gr.Button("Stop", variant="stop", min_width=80, elem_id="stop")
         parts.scene = gr.Button("New scene", min_width=80, visible=drawn, elem_id="scene")
         parts.find = gr.Button(
             "Find a disagreement",

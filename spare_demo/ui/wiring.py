@@ -14,10 +14,10 @@ from gradio.events import Dependency
 
 from spare_demo.ui import panels
 from spare_demo.ui.borrowed_gpu import Here
-from spare_demo.ui.events import BUSY, IDLE, QUIET, STOP, STOPPED, buttons, buttons_at_end, in_steps
+from spare_demo.ui.events import QUIET, begin_on, in_steps, stop_on
 from spare_demo.ui.find import CHANGED, READ, find_disagreement, tried_html
 from spare_demo.ui.gradio_compat.parts import with_event_data
-from spare_demo.ui.gradio_compat.queue import handler_that_ends, is_awaited
+from spare_demo.ui.gradio_compat.queue import is_awaited
 from spare_demo.ui.handler_wrappers import with_page
 from spare_demo.ui.handlers import Handlers
 from spare_demo.ui.layout import CONTROLS
@@ -44,12 +44,10 @@ _NO_LONGER = (
 _FINDING: dict[str, Any] = {"concurrency_id": "find", "concurrency_limit": 1}
 
 
-def until_asked(
-    steps: Iterator[PageChanges], visits: OpenVisits, runs: Sequence[Dependency]
-) -> Iterator[PageChanges]:
+def until_asked(steps: Iterator[PageChanges], visits: OpenVisits) -> Iterator[PageChanges]:
     """A search's steps, until its visitor has asked something else: then a sentence says so.
 
-    With it go the picture that was found just before, and the button; why, `in_steps` says.
+    With it goes the picture that was found just before; why, `in_steps` says.
 
     visits: where the visit of a step is put before the next step is asked for.
     """
@@ -58,7 +56,7 @@ def until_asked(
     for values in steps:
         if visits.times_put() != before:
             ended = tried_html("The search stopped because something else was asked.")
-            yield picture | {"tried": ended} | buttons_at_end("ask", runs)
+            yield picture | {"tried": ended}
             return
         if "image" in values:
             picture = {"image": values["image"]}
@@ -93,7 +91,7 @@ def wire(
     """
     changed = (
         *("visit", "message", "notes", "truth", "headline", "chips", "stage", "answers", "cost"),
-        *("curve", "curve_words", "budget_message", "ask", "stop", "reply", "own_answer"),
+        *("curve", "curve_words", "budget_message", "reply", "own_answer"),
         *("enough", "carrier", "kl", "kl_words", "second", "rank", "many", "merged", "tried"),
         *_FOLDS,
     )
@@ -121,19 +119,17 @@ def wire(
             steps = whole(**dict(zip(names, values, strict=True)))
             if handler in lasting:
                 steps = until_awaited(steps)
-            steps = in_steps(steps, "ask", ("image", "curve", "kl", *_FOLDS), running)
-            yield from map(put, until_asked(steps, visits, running) if handler is find else steps)
+            steps = in_steps(steps, ("image", "curve", "kl", *_FOLDS))
+            yield from map(put, until_asked(steps, visits) if handler is find else steps)
 
         return run
 
-    def once(
-        handler: Handler, also: PageChanges | None = None, place: str = "message", asked: str = ""
-    ) -> Callable:
+    def once(handler: Handler, place: str = "message", asked: str = "") -> Callable:
         """All that the handler changes, in one go; place and asked: see `with_refusals`."""
         event = with_page(gpu.stream(handler), visits.get, place, asked)
 
         def run(*inputs: Any) -> dict:
-            changes = [*event(*inputs), also or {}]
+            changes = event(*inputs)
             made = put({name: value for change in changes for name, value in change.items()})
             return made or gr.skip()  # Gradio takes no dictionary without an output for an answer
 
@@ -164,7 +160,7 @@ def wire(
         more: Sequence[str] = (),
         turn: dict[str, Any] = ANSWERING,
     ) -> Any:
-        """After the event Ask becomes Stop at once, and the handler streams when its turn comes.
+        """After the event the handler streams when its turn comes, and Stop can end it.
 
         names: the handler's inputs, which are parts of the page.
         place: where a visitor who pressed something far from Ask reads what went wrong.
@@ -174,16 +170,12 @@ def wire(
 
         Returns the event of the run.
         """
-        options: dict[str, Any] = {"trigger_mode": mode, **QUIET}
-        begun = event(None, None, [p.ask, p.stop], js=BUSY, **options)
-        shown: dict[str, Any] = {"show_progress": "minimal", "show_progress_on": p.looked}
-        answer = stream(handler, names, place)
-        run = begun.then(answer, of(names), [*outputs, *of(more)], **turn, **(options | shown))
+        options: dict[str, Any] = {"trigger_mode": mode, "show_progress_on": p.looked, **turn}
+        answer, changes = stream(handler, names, place), [*outputs, *of(more)]
+        run = begin_on(event, answer, of(names), changes, "ask", **options)
         running.append(run)
         if handler in lasting:
             long.append(run)
-        # Turned away before its turn, it brings nothing that would end it.
-        run.failure(None, None, [p.ask, p.stop], js=IDLE, **QUIET)
         if curve:
             run.then(draw_curve, of(redrawn), drawn_curve, **moving)
         return run
@@ -193,16 +185,16 @@ def wire(
     load = handlers.load_example
     chosen = p.offered.click(load, [p.offered, p.question], [p.image, p.question], **QUIET)
     drawn = p.scene.click(handlers.new_scene, None, [p.image, p.question, p.example], **QUIET)
+    for event in (p.ask.click, p.question.submit, p.offered.click, p.scene.click, p.chips.choose):
+        event(None, None, p.notice, js="() => ''", **QUIET)  # a link's goes with its comparison
     # After Stop the page may not know yet that the run is over: "once" would lose the next press.
-    # The second click of a double click, and the like, js/answers.js keeps back.
+    # The second click of a double click, and the like, js/runs.js keeps back.
     for event in (p.ask.click, p.question.submit, *([demo.load] if ask_on_load else [])):
         answering(event, handlers.ask, asked, "multiple")
     # What is chosen while an answer runs is asked next: the controls show it already.
     chip = p.chips.choose(
         with_event_data(once(choose_chip)), p.visit, [p.question, p.message], **QUIET
     )
-    for event in (p.ask.click, p.question.submit, p.offered.click, p.scene.click, p.chips.choose):
-        event(None, None, p.notice, js="() => ''", **QUIET)  # a link's goes with its comparison
     answering(p.find.click, find, READ, place="tried", more=CHANGED, turn=_FINDING)
     chosen_anew: tuple[Any, ...] = (
         *(part.input for part in (p.aspect, p.relevance_layer, p.relevance_text, p.together)),
@@ -277,12 +269,9 @@ def wire(
     # Not `input`, which a Textbox leaves out for what is pasted or deleted. Once the page shows it.
     for event in (p.image.change, p.question.change):
         event(None, None, None, js="() => { setTimeout(SPARE.compareInputs) }", **QUIET)
-    # Two steps, so that no word of the run comes after what Stop shows.
-    ended = p.stop.click(handler_that_ends(running), None, None, js=STOP, queue=False, **QUIET)
-    stop = once(handlers.stop, buttons("ask", running=False))
-    menus = [p.method_a, p.method_b]
-    stopped = ended.then(stop, of(redrawn), [*outputs, *menus], queue=False, **QUIET)
-    stopped.then(None, None, None, js=STOPPED, **QUIET)
+    shown_by_stop = [*outputs, p.method_a, p.method_b]
+    stop = once(handlers.stop)
+    stopped = stop_on(p.stop.click, running, stop, of(redrawn), shown_by_stop, "ask")
     stopped.then(None, None, None, js=_FILM_OVER, **QUIET)
     stopped.then(draw_curve, of(redrawn), drawn_curve, **moving)
     questions = json.dumps([_AGAIN.join(example.answers) for example in handlers.offered])

@@ -28,7 +28,7 @@ def test_it_opens_on_a_finished_comparison(reader) -> None:
     reader.curve()
     expect(reader.find("#truth")).to_contain_text("True answer")
     assert "of their 64 tokens in common" in reader.sentence()
-    assert reader.find("#stop").count() == 0 or not reader.find("#stop").is_visible()
+    expect(reader.find("#stop")).to_be_hidden()
 
 
 def test_enter_asks_and_what_is_folded_away_is_loaded_when_it_is_opened(visitor) -> None:
@@ -457,8 +457,8 @@ def test_enter_asks_once_and_another_question_while_a_run_goes(reader, served, m
     expect(reader.find("#ask")).to_be_visible()
 
 
-def test_stop_stays_while_another_run_of_the_visitor_waits_for_its_turn(
-    reader, served, monkeypatch, hold
+def test_stop_stays_while_another_run_of_the_visitor_is_on_its_way(
+    reader, served, monkeypatch
 ) -> None:
     begun, goes_on, real = threading.Event(), threading.Event(), served.model.stream_together
 
@@ -470,19 +470,47 @@ def test_stop_stays_while_another_run_of_the_visitor_waits_for_its_turn(
     monkeypatch.setattr(served.model, "stream_together", wait)
     reader.ask("Is there a star?")
     assert begun.wait(120)
-    of_another = hold(served)
-    data = [served.picture(served.first.path), "", "spare", 8, 0]
-    served.post("call/select", {"data": data}).raise_for_status()
+    on_its_way: list[Any] = []
+
+    def hold(route: Any) -> None:
+        if '"spare"' in route.request.post_data:
+            on_its_way.append(route)
+        else:
+            route.continue_()
+
+    reader.page.route("**/queue/join*", hold)
     reader.find("#examples button").nth(1).click()
-    expect(reader.find("#looked")).to_contain_text("queue: 2/2")
+    while not on_its_way:
+        reader.page.wait_for_timeout(50)
     goes_on.set()
-    expect(reader.find("#looked")).to_contain_text("queue: 1/1")
     expect(reader.find("#answers .figures")).to_have_text([re.compile("prefill")] * 3)
+    reader.page.wait_for_timeout(500)
     expect(reader.find("#stop")).to_be_visible()
     expect(reader.find("#ask")).to_be_hidden()
-    of_another.goes_on.set()
+    on_its_way.pop().continue_()
     expect(reader.find("#answers .asked-question")).not_to_contain_text("Is there a star?")
     reader.expect_answers(576, 64, 64)
+    expect(reader.find("#ask")).to_be_visible()
+
+
+def test_stop_stands_there_while_a_run_goes_that_was_not_stopped(reader) -> None:
+    for steps, stop in (
+        ("begin begin end", True),
+        ("begin begin end end", False),
+        ("begin stop end", True),  # what it had found is not shown yet
+        ("begin stop end stopped", False),
+        ("begin stop stopped", False),  # its end never comes
+        ("begin stop stopped end", False),  # or late
+        ("begin stop begin end stopped", True),
+        ("begin stop begin stopped end", False),
+    ):
+        for step in steps.split():
+            reader.page.evaluate(f"SPARE.runs.ask.{step}()")
+        assert (reader.find("#stop").is_visible(), reader.find("#ask").is_visible()) == (
+            stop,
+            not stop,
+        ), steps
+        reader.page.evaluate("SPARE.runs.ask.stop(); SPARE.runs.ask.stopped();")
 
 
 def test_stop_leaves_menus_and_pictures_of_the_same_methods(reader, served, hold) -> None:

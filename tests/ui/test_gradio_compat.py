@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from contextvars import copy_context
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,8 +11,6 @@ from typing import Any
 
 import gradio as gr
 import pytest
-from gradio.context import LocalContext
-from gradio.queueing import Event, EventQueue
 from gradio.state_holder import SessionState
 from pages import run_apart
 from PIL import Image
@@ -24,7 +21,6 @@ from spare_demo.ui.gradio_compat.processing import Page
 from spare_demo.ui.gradio_compat.queue import (
     LOOK_EVERY,
     estimate_nothing_of,
-    leaves_another,
     look_less_often,
 )
 from spare_demo.ui.gradio_compat.sessions import keep_no_deep_links
@@ -210,38 +206,3 @@ def test_who_waits_behind_a_run_of_any_length_sees_no_seconds() -> None:
         line.start_times_per_fn = {event: {time.time()}}
         queue.broadcast_estimations("model")
     assert sent[0] > 2 and sent[1] is None
-
-
-@pytest.fixture
-def runs_of_a_page() -> tuple[Any, list[Event]]:
-    """Asks as a run whether it leaves another; and three runs, of which the last one waits."""
-    with gr.Blocks() as demo:
-        button = gr.Button()
-        runs = [button.click(list, api_name=False) for _ in range(3)]
-    events = [Event("visitor", demo.fns[run["id"]], None, None) for run in runs]  # type: ignore[arg-type]
-    demo._queue.active_jobs = [None, events[:1], events[1:2]]
-    demo._queue.event_queue_per_concurrency_id["turn"] = line = EventQueue("turn", 1)
-    line.queue = events[2:]
-
-    def leaves(event: Event, session: str = "visitor") -> bool:
-        LocalContext.blocks.set(demo)
-        LocalContext.request.set(gr.Request(session_hash=session))
-        LocalContext.event_id.set(event._id)
-        return leaves_another(runs)
-
-    return lambda *asked: copy_context().run(leaves, *asked), events
-
-
-def test_a_run_leaves_another_that_waits_or_is_under_way(runs_of_a_page) -> None:
-    leaves, (one, other, waiting) = runs_of_a_page
-    assert leaves(one)
-    assert not leaves(one, "another visitor")
-    waiting.alive = False  # Stop
-    assert leaves(one)
-    other.alive = False
-    assert not leaves(one)
-
-
-def test_of_runs_that_end_at_once_the_last_leaves_none(runs_of_a_page) -> None:
-    leaves, events = runs_of_a_page
-    assert [leaves(event) for event in events] == [True, True, False]

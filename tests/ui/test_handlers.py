@@ -766,9 +766,9 @@ def test_a_title_calls_nothing_what_is_left_to_rounding() -> None:
 
 
 def test_the_last_step_brings_a_figure_whose_value_gradio_took_out_of_its_update() -> None:
-    sent = in_steps([{"kl": gr.update(value="drawn", visible=True)}], "ask", ("kl",), ())
+    sent = in_steps([{"kl": gr.update(value="drawn", visible=True)}], ("kl",))
     for values in sent:
         if "kl" in values:
             shown = postprocess_update_dict(gr.Textbox(render=False), values["kl"])
             assert shown["value"] == "drawn" and shown["visible"]
-    assert set(values) == {"kl", "ask", "stop"}
+    assert set(values) == {"kl"}

@@ -112,7 +112,7 @@ def test_a_search_that_is_stopped_in_its_first_scene_says_so(visitor, monkeypatc
     assert words.evaluate(after) == "none"
     visitor.find("#stop").click()
     goes_on.set()
-    expect(visitor.find("#stop")).to_have_count(0)
+    expect(visitor.find("#stop")).to_be_hidden()
     assert words.evaluate(after) == '" stopped"'
     visitor.unfold("all-methods")
     visitor.find("#compare-all").click()

@@ -105,22 +105,6 @@ def _events_of(demo: gr.Blocks, session: str | None, runs: Iterable[Dependency])
             yield event
 
 
-def leaves_another(runs: Iterable[Dependency]) -> bool:
-    """Of the run that asks, at its end: whether another one of its visitor waits or is under way.
-
-    From then on it does not count for those that ask later, so that of two that end at once one
-    leaves none.
-    """
-    demo, request = LocalContext.blocks.get(None), LocalContext.request.get(None)
-    if demo is None or request is None:
-        return False
-    events = [*_events_of(demo, request.session_hash, runs)]
-    for event in events:
-        if event._id == LocalContext.event_id.get(None):
-            event.is_at_its_end = True  # type: ignore[attr-defined]
-    return any(event.alive and not hasattr(event, "is_at_its_end") for event in events)
-
-
 def handler_that_ends(runs: Iterable[Dependency]) -> Callable[[gr.Request], Coroutine]:
     """What ends these runs of its visitor, in the place of an event that `cancels` them.
 

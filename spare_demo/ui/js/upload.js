@@ -34,10 +34,10 @@
   let arriving = 0, waits = false;  // pictures on their way; whether Ask was pressed meanwhile
 
   function update() {
-    const source = SPARE.picture(), button = document.querySelector('#ask');  // or Stop in its place
-    if (source && waits && !arriving && button) {
+    const source = SPARE.picture();
+    if (source && waits && !arriving) {
       waits = false;
-      button.click();
+      document.querySelector('#ask')?.click();
     }
     if (!source || asked() === undefined) return remove();
     if (SPARE.pictureName() !== asked()) show(source);
@@ -51,7 +51,7 @@
     drawn = true;
     update();
     tell('');
-    for (const part of document.querySelectorAll('#picture, #answers, #actions')) {
+    for (const part of document.querySelectorAll('#picture, #answers')) {
       observer.observe(part, {childList: true, subtree: true, attributeFilter: ['src']});
     }
   });
