@@ -76,10 +76,10 @@ class Page:
     def events(self, part: str, kind: str) -> list[Event]:
         """What the server does, one after the other, once something happens to a part."""
         target = [self.ids[part], kind]
-        chain = [one for one in self._events if target in one["targets"]][:1]
+        chain = [one for one in self._events if target in one["targets"]]
         for one in chain:
             following = (e for e in self._events if e.get("trigger_after") == one["id"])
-            chain += [e for e in following if not e["trigger_only_on_failure"]][:1]
+            chain += [e for e in following if not e["trigger_only_on_failure"]]
         return [_event(one) for one in chain if one["backend_fn"]]
 
     def event_that_reads(self, *parts: str) -> Event:
