@@ -6,7 +6,7 @@ import asyncio
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator
+from collections.abc import Callable, Collection, Coroutine, Iterable
 from itertools import chain
 from typing import Any
 
@@ -97,25 +97,22 @@ async def end_run(demo: gr.Blocks, name: str | None) -> None:
         await queue.clean_events(event_id=name)
 
 
-def _events_of(demo: gr.Blocks, session: str | None, runs: Iterable[Dependency]) -> Iterator[Event]:
-    """Those of a visitor that wait or are under way."""
-    numbers = {run["id"] for run in runs}
-    for event in chain(*events_in_queue(demo)):
-        if event.session_hash == session and event.fn._id in numbers:
-            yield event
-
-
 def handler_that_ends(runs: Iterable[Dependency]) -> Callable[[gr.Request], Coroutine]:
     """What ends these runs of its visitor, in the place of an event that `cancels` them.
 
     For that one Gradio's page asks by the name that the queue answers with: in vain while the
     answer is on its way. And until the step in hand is over it ignores another run.
     """
-    runs = tuple(runs)
+    numbers = {run["id"] for run in runs}
 
     async def end(request: gr.Request) -> None:
         demo: Any = LocalContext.blocks.get()
-        names = tuple(event._id for event in _events_of(demo, request.session_hash, runs))
+        of_visitor = (
+            event
+            for event in chain(*events_in_queue(demo))
+            if event.session_hash == request.session_hash and event.fn._id in numbers
+        )
+        names = tuple(event._id for event in of_visitor)
         for name in names:
             await end_run(demo, name)
         await asyncio.sleep(0)  # cancelled before it has begun, a task would keep its turn

@@ -58,12 +58,11 @@
     if (event.key !== 'Enter' || event.shiftKey || event.isComposing) return;
     const asks = event.target.closest?.('#question');
     if (!asks && !event.target.closest?.('#ask, #stop, #lab-run, #lab-stop')) return;
-    const goes = SPARE.runs.ask.goes() || event.timeStamp - begun < DOUBLE;
-    if (event.repeat || (asks && goes && question() === asked)) {
+    if (event.repeat || (asks && SPARE.runs.ask.goes() && question() === asked)) {
       event.preventDefault();
       event.stopImmediatePropagation();
     } else if (asks) {
-      [begun, asked] = [event.timeStamp, question()];
+      asked = question();
     }
   }, true);
 })();
