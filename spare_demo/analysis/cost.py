@@ -117,10 +117,10 @@ def bytes_text(count: int) -> str:
     """18874368 -> "18.0 MiB", 276480 -> "270 KiB"; binary units, as memory is reported."""
     size, unit = float(count), "bytes"
     for larger in ("KiB", "MiB", "GiB"):
-        if size < 1024:
+        if size < 1023.5:  # which would be written as 1024
             break
         size, unit = size / 1024, larger
-    return f"{size:.0f} {unit}" if unit == "bytes" or size >= 100 else f"{size:.1f} {unit}"
+    return f"{size:.0f} {unit}" if unit == "bytes" or size >= 99.95 else f"{size:.1f} {unit}"
 
 
 def cache_text(row: CostRow) -> str:

@@ -63,6 +63,7 @@ def test_a_time_that_is_not_none_is_not_written_as_none() -> None:
 def test_bytes_are_in_units_of_1024() -> None:
     texts = [bytes_text(count) for count in (1023, 1024, 276480, 3 * 2**29, 3 * 2**30)]
     assert texts == ["1023 bytes", "1.0 KiB", "270 KiB", "1.5 GiB", "3.0 GiB"]
+    assert [bytes_text(count) for count in (2**20 - 1, 102_390)] == ["1.0 MiB", "100 KiB"]
 
 
 def test_row_ends_are_told_where_there_are_some(result: Result) -> None:
