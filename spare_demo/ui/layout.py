@@ -59,6 +59,8 @@ def lay_out(demo: gr.Blocks, handlers: Handlers, shown: PageChanges) -> SimpleNa
             parts.story_card = script_part("story_card", "story-card")
             _lay_out_budget(parts, handlers, shown)
             parts.own = script_part("edit", "edit")  # above the picture, while it is changed
+            if not gives_answers:
+                parts.own.elem_classes = ["without-answers"]
             parts.stage = viewer(shown["stage"])
             parts.reply = script_part("reply", "reply")
             _lay_out_answers(parts, shown, gives_answers)

@@ -598,6 +598,9 @@ def test_what_was_chosen_is_asked_of_the_next_model(
     expect(other.find("#notice")).to_have_text("")
     other.choose_method("b", "Uniform grid")
     expect(other.caption).to_contain_text("B Uniform grid")
+    other.find("#by-hand").click()
+    expect(other.find("#edit .export")).to_be_visible()
+    expect(other.find("#edit .again")).to_be_hidden()  # it gives no answers
     load(other, False)
     expect(other.find("#notice")).to_contain_text("Press Ask to see your comparison")
     expect(other.find("#method-b input")).to_have_value("Uniform grid")

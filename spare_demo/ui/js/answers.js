@@ -43,7 +43,7 @@ document.addEventListener('click', ({target}) => {
 SPARE.answers = (element, trigger) => {
   const observer = new MutationObserver(() => {
     SPARE.compareInputs();
-    SPARE.compareBudget(SPARE.state.k);
+    if (SPARE.state.data) SPARE.compareBudget(SPARE.state.k);  // no budget is shown before it is here
   });
   // Of cards that stay as they are, such as those of a question that was stopped, only these change.
   observer.observe(element, {
