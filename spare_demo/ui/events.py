@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal
 
+import gradio as gr
 from gradio.events import Dependency
 
 from spare_demo.ui.gradio_compat.queue import handler_that_ends
@@ -34,9 +35,8 @@ def begin_on(
     """
     begins = f"(...inputs) => {{ SPARE.runs.{button}.begin(); return inputs; }}"
     ends = f"SPARE.runs.{button}.end();"
-    run = event(
-        handler, inputs, outputs, js=begins, **QUIET | {"show_progress": "minimal"}, **options
-    )
+    options = QUIET | {"show_progress": "minimal"} | options
+    run = event(handler, inputs, outputs, js=begins, **options)
     run.then(None, None, None, js=f"() => {{ {ends} }}", **QUIET)
     # Maybe because another model's page comes. Of a run that failed Gradio tells only this one.
     run.failure(None, None, None, js=f"() => {{ {ends} SPARE.awaitModel?.(60); }}", **QUIET)
@@ -69,7 +69,8 @@ def in_steps(steps: Iterable[dict[str, Any]], again: tuple[str, ...]) -> Iterato
     Gradio sends a step as its difference from the one before, and its page works that into the
     very object which may still wait to be shown: of two steps in one moment, what the first one
     gave a picture or a menu is gone. Text is safe from it. The last step is sent whole once more
-    when the run ends.
+    when the run ends. Where ``again`` got nothing, it changes nothing: without it the step before
+    would be sent twice, and after a run without steps Gradio would empty all parts.
     """
     last: dict[str, Any] = {}
     for changes in steps:
@@ -78,5 +79,4 @@ def in_steps(steps: Iterable[dict[str, Any]], again: tuple[str, ...]) -> Iterato
             # Gradio takes the value out of the dictionary that `gr.update` made.
             last[name] = dict(change) if isinstance(change, dict) else change
         yield changes
-    if last:  # Gradio takes no step without a part
-        yield last
+    yield last or {again[0]: gr.skip()}

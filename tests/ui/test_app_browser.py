@@ -512,6 +512,16 @@ def test_stop_stands_there_while_a_run_goes_that_was_not_stopped(reader) -> None
         reader.page.evaluate("SPARE.runs.ask.stop(); SPARE.runs.ask.stopped();")
 
 
+def test_who_passes_the_seed_and_changes_nothing_keeps_the_answers(reader) -> None:
+    reader.unfold("settings")
+    seed, answers = reader.page.get_by_label("Random seed"), reader.find("#answers").inner_text()
+    seed.focus()
+    with reader.page.expect_response("**/queue/join*"):
+        seed.press("Tab")
+    reader.page.wait_for_function("!SPARE.runs.ask.goes()")
+    assert reader.find("#answers").inner_text() == answers
+
+
 def test_stop_leaves_menus_and_pictures_of_the_same_methods(reader, served, hold) -> None:
     held = hold(served)
     data = [served.picture(served.first.path), "", "spare", 8, 0]

@@ -165,8 +165,13 @@ def test_picks_that_no_picture_shows_are_asked_for_as_well(reader) -> None:
     reader.find("#by-hand").click()
     reader.choose("pane", "0")
     reader.choose("layer", "own")
+    kept = reader.find("#edit .count")
     reader.find("#edit [data-start=b]").click()
-    expect(reader.find("#edit .count")).to_have_text("40 tokens of 576 kept")
+    expect(kept).to_have_text("40 tokens of 576 kept")
+    reader.find("#edit [data-start=none]").click()
+    expect(kept).to_have_text("0 tokens of 576 kept")
+    reader.find("#examples button").nth(1).click()
+    expect(kept).to_have_text("40 tokens of 576 kept")  # A's of the new picture, to begin with
 
 
 def test_what_was_merged_is_offered_where_tokens_are_and_goes_with_its_comparison(reader) -> None:

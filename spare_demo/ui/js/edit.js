@@ -215,9 +215,10 @@ SPARE.edit = (element, props, trigger) => {
   });
 
   // A's picks are what there is to change; an empty set would be nothing to start from.
-  SPARE.on('chosen', (layer) => {
-    if (layer === 'own' && state.data && !count() && !past.length) start('a');
-  });
+  const begin = () => {
+    if (state.layer === 'own' && state.data && !count() && !past.length) start('a');
+  };
+  SPARE.on('chosen', begin);
   // With these tokens kept, as if they had been drawn.
   SPARE.askWith = (list) => {
     SPARE.emit('layer', 'own');
@@ -239,5 +240,6 @@ SPARE.edit = (element, props, trigger) => {
       future = [];
     }
     update();
+    if (data.tokensIn('A', state.k, state.depth ?? data.depth)) begin();
   });
 };
