@@ -25,20 +25,20 @@ def begin_on(
     button: Button,
     **options: Any,
 ) -> Dependency:
-    """The event begins a run of the handler: until it ends the page shows Stop for the button.
+    """Let an event begin a run of the handler; until it ends, Stop stands in the button's place.
 
-    The page is told by its own scripts. The server's word would come a journey later, and Gradio's
-    page may work in the last step of one run after that of the next.
+    The page sees to that by itself. The server's word would come a journey later, and Gradio's
+    page may show the last step of one run after that of the next.
 
-    event: the last one of its part and kind for which anything is to happen at once: Gradio's page
-        comes to what stands after it when the run is over.
+    event: wired after whatever else the same event does: Gradio's page comes to what is wired
+        later only when the run is over.
     """
     begins = f"(...inputs) => {{ SPARE.runs.{button}.begin(); return inputs; }}"
     ends = f"SPARE.runs.{button}.end();"
     options = QUIET | {"show_progress": "minimal"} | options
     run = event(handler, inputs, outputs, js=begins, **options)
     run.then(None, None, None, js=f"() => {{ {ends} }}", **QUIET)
-    # Maybe because another model's page comes. Of a run that failed Gradio tells only this one.
+    # After a run that failed, maybe because another model's page comes, Gradio calls only this one.
     run.failure(None, None, None, js=f"() => {{ {ends} SPARE.awaitModel?.(60); }}", **QUIET)
     return run
 
@@ -51,9 +51,9 @@ def stop_on(
     outputs: Sequence[Any],
     button: Button,
 ) -> Dependency:
-    """The event ends these runs of its visitor; then the handler says what they had found.
+    """Let an event end these runs of its visitor, and the handler show what they had found.
 
-    Two steps, so that no word of a run comes after what the handler shows.
+    In two steps, so that nothing of a run comes after what the handler shows.
     """
     stop = f"() => {{ SPARE.runs.{button}.stop(); return []; }}"
     stopped = f"() => {{ SPARE.runs.{button}.stopped(); }}"
