@@ -71,6 +71,8 @@ def in_steps(steps: Iterable[dict[str, Any]], again: tuple[str, ...]) -> Iterato
     gave a picture or a menu is gone. Text is safe from it. The last step is sent whole once more
     when the run ends. Where ``again`` got nothing, it changes nothing: without it the step before
     would be sent twice, and after a run without steps Gradio would empty all parts.
+
+    again: its first part is one that every run may change.
     """
     last: dict[str, Any] = {}
     for changes in steps:

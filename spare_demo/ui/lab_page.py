@@ -27,7 +27,7 @@ LAB_CSS = Path(__file__).with_name("lab.css")
 _RUNNING: dict[str, Any] = {"concurrency_id": "lab", "concurrency_limit": 1}
 
 # What a run shows once more at its end, should the page have lost it (events.py).
-_AGAIN = ("curve", "cases", "download", "a", "b", "at")
+AGAIN = ("curve", "cases", "download", "a", "b", "at")
 
 _INTRO = (
     "<p>Measure how often answers stay right, on drawn scenes whose true answers are known. Every "
@@ -109,7 +109,7 @@ def wire_lab(
 
     def running(*inputs: Any) -> Iterator[dict]:
         steps = with_refusals(steps_of_run)(*inputs)
-        yield from map(put, in_steps(steps, _AGAIN))
+        yield from map(put, in_steps(steps, AGAIN))
 
     def stopped(bench: Bench | None) -> dict:
         return put(lab.finished(bench))

@@ -27,7 +27,9 @@ from spare_demo.ui.steps import Handler, PageChanges
 from spare_demo.ui.times_log import with_times
 
 _FOLDS = ("lost_fold", "cost_fold", "kl_fold")
-_AGAIN = " Click it again to ask: "  # between the questions of an example
+# What a run shows once more at its end (events.py).
+AGAIN = ("curve", "image", "kl", *_FOLDS)
+_ASK_AGAIN = " Click it again to ask: "  # between the questions of an example
 
 _WITH_LAYER = "(token, _, ...more) => [token, SPARE.state.depth, ...more]"
 _FILM_OVER = "() => { SPARE.emit('film-over') }"
@@ -119,7 +121,7 @@ def wire(
             steps = whole(**dict(zip(names, values, strict=True)))
             if handler in lasting:
                 steps = until_awaited(steps)
-            steps = in_steps(steps, ("image", "curve", "kl", *_FOLDS))
+            steps = in_steps(steps, AGAIN)
             yield from map(put, until_asked(steps, visits) if handler is find else steps)
 
         return run
@@ -274,6 +276,6 @@ def wire(
     stopped = stop_on(p.stop.click, running, stop, of(redrawn), shown_by_stop, "ask")
     stopped.then(None, None, None, js=_FILM_OVER, **QUIET)
     stopped.then(draw_curve, of(redrawn), drawn_curve, **moving)
-    questions = json.dumps([_AGAIN.join(example.answers) for example in handlers.offered])
+    questions = json.dumps([_ASK_AGAIN.join(example.answers) for example in handlers.offered])
     demo.load(None, None, None, js=f"() => SPARE.openPage({questions})", **QUIET)
     return long
