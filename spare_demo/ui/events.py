@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal
 
-import gradio as gr
 from gradio.events import Dependency
 
 from spare_demo.ui.gradio_compat.queue import handler_that_ends
@@ -69,10 +68,8 @@ def in_steps(steps: Iterable[dict[str, Any]], again: tuple[str, ...]) -> Iterato
     Gradio sends a step as its difference from the one before, and its page works that into the
     very object which may still wait to be shown: of two steps in one moment, what the first one
     gave a picture or a menu is gone. Text is safe from it. The last step is sent whole once more
-    when the run ends. Where ``again`` got nothing, it changes nothing: without it the step before
-    would be sent twice, and after a run without steps Gradio would empty all parts.
-
-    again: its first part is one that every run may change.
+    when the run ends. It is empty where ``again`` got nothing: without it the step
+    before would be sent twice, and after a run without steps Gradio would empty all parts.
     """
     last: dict[str, Any] = {}
     for changes in steps:
@@ -81,4 +78,4 @@ def in_steps(steps: Iterable[dict[str, Any]], again: tuple[str, ...]) -> Iterato
             # Gradio takes the value out of the dictionary that `gr.update` made.
             last[name] = dict(change) if isinstance(change, dict) else change
         yield changes
-    yield last or {again[0]: gr.skip()}
+    yield last

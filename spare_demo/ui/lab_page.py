@@ -27,7 +27,7 @@ LAB_CSS = Path(__file__).with_name("lab.css")
 _RUNNING: dict[str, Any] = {"concurrency_id": "lab", "concurrency_limit": 1}
 
 # What a run shows once more at its end, should the page have lost it (events.py).
-AGAIN = ("curve", "cases", "download", "a", "b", "at")
+_AGAIN = ("curve", "cases", "download", "a", "b", "at")
 
 _INTRO = (
     "<p>Measure how often answers stay right, on drawn scenes whose true answers are known. Every "
@@ -105,11 +105,11 @@ def wire_lab(
     steps_of_run = gpu.stream(lab.measure)
 
     def put(values: PageChanges) -> dict:
-        return {getattr(p, name): value for name, value in values.items()}
+        return {getattr(p, name): value for name, value in values.items()} or gr.skip()
 
     def running(*inputs: Any) -> Iterator[dict]:
         steps = with_refusals(steps_of_run)(*inputs)
-        yield from map(put, in_steps(steps, AGAIN))
+        yield from map(put, in_steps(steps, _AGAIN))
 
     def stopped(bench: Bench | None) -> dict:
         return put(lab.finished(bench))

@@ -27,8 +27,6 @@ from spare_demo.ui.steps import Handler, PageChanges
 from spare_demo.ui.times_log import with_times
 
 _FOLDS = ("lost_fold", "cost_fold", "kl_fold")
-# What a run shows once more at its end (events.py).
-AGAIN = ("curve", "image", "kl", *_FOLDS)
 _ASK_AGAIN = " Click it again to ask: "  # between the questions of an example
 
 _WITH_LAYER = "(token, _, ...more) => [token, SPARE.state.depth, ...more]"
@@ -102,7 +100,8 @@ def wire(
     def put(values: PageChanges) -> dict:
         if "visit" in values:
             values = {**values, "visit": visits.put(values["visit"])}
-        return {getattr(parts, name): value for name, value in values.items()}
+        # Gradio takes no dictionary without an output for an answer.
+        return {getattr(parts, name): value for name, value in values.items()} or gr.skip()
 
     def of(names: Sequence[str]) -> list[Any]:
         return [getattr(parts, name) for name in names]
@@ -121,7 +120,7 @@ def wire(
             steps = whole(**dict(zip(names, values, strict=True)))
             if handler in lasting:
                 steps = until_awaited(steps)
-            steps = in_steps(steps, AGAIN)
+            steps = in_steps(steps, ("image", "curve", "kl", *_FOLDS))
             yield from map(put, until_asked(steps, visits) if handler is find else steps)
 
         return run
@@ -132,8 +131,7 @@ def wire(
 
         def run(*inputs: Any) -> dict:
             changes = event(*inputs)
-            made = put({name: value for change in changes for name, value in change.items()})
-            return made or gr.skip()  # Gradio takes no dictionary without an output for an answer
+            return put({name: value for change in changes for name, value in change.items()})
 
         return run
 

@@ -6,7 +6,6 @@ from collections import defaultdict
 
 from spare_demo.models import Model
 from spare_demo.settings import Settings
-from spare_demo.ui import lab_page, wiring
 from spare_demo.ui.page import build
 
 
@@ -21,14 +20,3 @@ def test_a_run_is_the_last_thing_that_its_event_begins(tiny_model: Model) -> Non
     ]
     assert len(orders) > 20
     assert not any(any(runs[:-1]) for runs in orders)
-
-
-def test_every_run_may_change_the_part_that_its_last_step_leaves_as_it_is(
-    tiny_model: Model,
-) -> None:
-    assert (wiring.AGAIN[0], lab_page.AGAIN[0]) == ("curve", "curve")
-    fns = build(tiny_model, Settings()).fns.values()
-    runs = [fn for fn in fns if ".begin();" in str(fn.js)]
-    assert len(runs) > 20
-    for run in runs:
-        assert {part.elem_id for part in run.outputs} & {"curve", "lab-curve"}
