@@ -64,8 +64,11 @@ class Visitor:
             self.errors.append(f"{line.text} {line.location['url']}")
 
     def check(self) -> None:
-        """Nothing broke so far, and no request left the machine."""
+        """Nothing broke so far, no event failed lately, and no request left the machine."""
         assert not self.errors, self.errors
+        if not self.page.is_closed():
+            failed = self.find(".toast-body.error").all_inner_texts()
+            assert not failed, failed
         hosts = {urlsplit(url).netloc for url in self.requests}
         assert hosts - {""} == {urlsplit(self.page.url).netloc}  # "" is data: and blob:
 
