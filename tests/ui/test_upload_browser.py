@@ -99,6 +99,8 @@ def test_a_picture_that_breaks_off_on_its_way_is_asked_for_again(
     visitor.upload(wide_picture)
     expect(sentence).to_have_count(0)
     visitor.errors.clear()  # the browser's own
+    visitor.find(".toast-close").click()  # Gradio's own
+    expect(visitor.find(".toast-body")).to_have_count(0)
 
 
 @pytest.mark.parametrize("key", [False, True])
