@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import time
 from functools import partial
@@ -11,11 +12,13 @@ from typing import Any
 
 import gradio as gr
 import pytest
+from gradio import component_meta
 from gradio.state_holder import SessionState
 from pages import run_apart
 from PIL import Image
 
 import spare_demo.ui
+from spare_demo.ui.gradio_compat.importing import without_type_files
 from spare_demo.ui.gradio_compat.parts import NumberAsSent, SliderAsSent, photo_input
 from spare_demo.ui.gradio_compat.processing import Page
 from spare_demo.ui.gradio_compat.queue import (
@@ -24,6 +27,25 @@ from spare_demo.ui.gradio_compat.queue import (
     look_less_often,
 )
 from spare_demo.ui.gradio_compat.sessions import keep_no_deep_links
+
+
+def test_gradio_is_imported_without_looking_at_its_files_of_types(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looked: list[str] = []
+
+    def look(code: str, name: str) -> tuple[None, None]:
+        looked.append(name)
+        return None, None
+
+    monkeypatch.setattr(component_meta, "extract_class_source_code", look)
+    with without_type_files():
+        component_meta.create_or_modify_pyi(gr.Number, "Number", [])
+        assert Path(inspect.getfile(SessionState)).name == "state_holder.py"
+    assert looked == []
+    with pytest.raises(ValueError):
+        component_meta.create_or_modify_pyi(gr.Number, "Number", [])
+    assert looked == ["Number"]
 
 
 @pytest.mark.parametrize(
