@@ -1,12 +1,8 @@
-"""Runs a module in a process that may take only so much time and memory.
-
-Run as a program, this one decodes one picture: its file comes in, RGB pixels or a refusal go out.
-"""
+"""Runs a module in a process that may take only so much time and memory."""
 
 from __future__ import annotations
 
 import contextlib
-import io
 import os
 import subprocess
 import sys
@@ -59,22 +55,3 @@ def bound_this_process() -> None:
             # macOS takes no bound of memory; one that is lower already cannot be raised.
             with contextlib.suppress(ValueError):
                 resource.setrlimit(kind, (most, most))
-
-
-def main() -> None:
-    """Argument: the most pixels. Output: width, height and a line end before the pixels, row by
-    row; or a line end before the refusal's sentence."""
-    bound_this_process()
-    from spare_demo.images.load import PictureError, decode_file
-
-    try:
-        picture = decode_file(io.BytesIO(sys.stdin.buffer.read()), int(sys.argv[1]))
-    except PictureError as refusal:
-        sys.stdout.buffer.write(b"\n" + str(refusal).encode())
-    else:
-        sys.stdout.buffer.write(b"%d %d\n" % picture.size)
-        sys.stdout.buffer.write(picture.tobytes())
-
-
-if __name__ == "__main__":
-    main()

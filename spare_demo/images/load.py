@@ -136,7 +136,7 @@ def _open_stream(stream: IO[bytes], max_pixels: int) -> Image.Image:
 
 
 def _decode_apart(data: bytes, max_pixels: int) -> Image.Image:
-    output = run_bounded("spare_demo.images.bounded_process", data, str(max_pixels))
+    output = run_bounded("spare_demo.images.decode_program", data, str(max_pixels))
     if output is None:
         raise PictureError(_TOO_COSTLY)
     size, _, rest = output.partition(b"\n")
