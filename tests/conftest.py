@@ -171,6 +171,16 @@ def photo_file(photo: Image.Image, tmp_path: Path) -> str:
 
 
 @pytest.fixture
+def half_by_default() -> Iterator[None]:
+    """PyTorch's default format as every thread has it while transformers makes a model."""
+    import torch
+
+    torch.set_default_dtype(torch.bfloat16)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+@pytest.fixture
 def local_hub(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Callable[[Mapping[str, Path]], LocalHub]]:

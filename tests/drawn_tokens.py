@@ -68,7 +68,9 @@ def projector(d: int) -> Callable[[torch.Tensor], torch.Tensor]:
 
 
 def word_rows(d: int) -> Callable[[], torch.Tensor]:
-    return lambda: torch.randn(4, d, generator=torch.Generator().manual_seed(d))
+    return lambda: torch.randn(
+        4, d, generator=torch.Generator().manual_seed(d), dtype=torch.float32
+    )
 
 
 def over(tokens: VisualTokens, **fields: Any) -> VisualTokens:

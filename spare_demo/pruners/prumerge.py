@@ -28,6 +28,7 @@ from torch import Tensor
 
 from spare_demo.pruners.base import by_setting, largest, setting
 from spare_demo.pruners.merging import SIZE, MergingPruner, Size, merged_selection, outliers
+from spare_demo.pruners.uniform import centres
 from spare_demo.pruners.views import view_shares
 from spare_demo.relevance import raw_cosine
 from spare_demo.tokens import Selection, VisualTokens
@@ -109,8 +110,7 @@ class PruMerge(MergingPruner):
         kept = largest(c, m - m // 2)
         places = torch.arange(len(c))
         left = places[~torch.isin(places, kept)]
-        grid = ((torch.arange(m // 2) + 0.5) * len(left) / max(1, m // 2)).long()
-        return torch.cat([kept, left[grid]])
+        return torch.cat([kept, left[centres(len(left), m // 2)]])
 
     def _pick_adaptive(self, c: Tensor, standing_out: int, n: int) -> Tensor:
         """The released numbers for one view of a picture with n tokens in all."""

@@ -39,7 +39,14 @@ def grid_points(n: int, k: int) -> Tensor:
     gh = min(rows, max(1, round(math.sqrt(k * rows / columns))))
     gw = min(columns, math.ceil(k / gh))
     gh = max(gh, math.ceil(k / gw))  # where the picture is too narrow for that many columns
-    row = ((torch.arange(gh) + 0.5) * rows / gh).long()
-    column = ((torch.arange(gw) + 0.5) * columns / gw).long()
-    points = (row[:, None] * columns + column).flatten()  # (gh gw,)
-    return points[((torch.arange(k) + 0.5) * len(points) / k).long()]
+    points = (centres(rows, gh)[:, None] * columns + centres(columns, gw)).flatten()  # (gh gw,)
+    return points[centres(len(points), k)]
+
+
+def centres(n: int, k: int) -> Tensor:
+    """(k,) floor((i + 0.5) n / k), the middles of k equal parts of n places.
+
+    In whole numbers: floats would be of PyTorch's default format, which transformers sets to half
+    precision for all threads while it makes a model.
+    """
+    return (2 * torch.arange(k) + 1) * n // (2 * k)

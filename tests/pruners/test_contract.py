@@ -118,6 +118,16 @@ def test_a_method_reads_features_where_it_says_so(method: Pruner) -> None:
 
 
 @every_method
+def test_picks_while_another_thread_makes_a_model(
+    method: Pruner, request: pytest.FixtureRequest
+) -> None:
+    tokens = picture(n=576)
+    expected = method.select(tokens, 100)
+    request.getfixturevalue("half_by_default")
+    assert torch.equal(method.select(tokens, 100).order, expected.order)
+
+
+@every_method
 @pytest.mark.parametrize("tokens", SORTS.values(), ids=list(SORTS))
 def test_k_distinct_tokens_whatever_the_picture(method: Pruner, tokens: VisualTokens) -> None:
     tensors = [t for t in vars(tokens).values() if isinstance(t, torch.Tensor)]

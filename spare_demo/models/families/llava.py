@@ -31,7 +31,8 @@ class LlavaModel(ClipModel):
         red, green, blue = (int(255 * share) for share in images.image_mean)
         square, grid = fit(photo, self.size, self.patch, aspect, (red, green, blue))
         # As CLIPImageProcessor treats one of that size.
-        pixels = normalize(pil_to_tensor(square) / 255, images.image_mean, images.image_std)
+        shares = pil_to_tensor(square).float() / 255
+        pixels = normalize(shares, images.image_mean, images.image_std)
         return PictureInputs(pixel_values=pixels[None], grid=grid)
 
     def split(self, inputs: Mapping[str, Any]) -> list[PictureInputs]:

@@ -98,7 +98,7 @@ def kept_rows(picture: Encoding, selection: Selection | None) -> Rows:
     # Merged rows may stand out of order: what counts is how far the picture has been read by then.
     breaks, count = picture.breaks, len(tokens)
     before = torch.searchsorted(tokens.cummax(dim=0).values, breaks)  # rows before each newline
-    order = torch.cat([torch.arange(count), before - 0.5]).argsort(stable=True)
+    order = torch.cat([2 * torch.arange(count), 2 * before - 1]).argsort(stable=True)
     places = torch.cat(
         [tokens + torch.bucketize(tokens, breaks, right=True), breaks + torch.arange(len(breaks))]
     )
@@ -116,4 +116,4 @@ def _anchors(selection: Selection, rows: int, n: int) -> Tensor:
         return tokens
     if rows == len(selection):
         return selection.kept
-    return torch.linspace(0, n - 1, rows).round().long()
+    return torch.linspace(0, n - 1, rows, dtype=torch.float32).round().long()

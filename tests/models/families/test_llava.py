@@ -55,6 +55,14 @@ def test_pixels_are_those_of_the_stock_processor(
     assert picture.pixel_values.shape == (1, 3, 56, 56)
 
 
+def test_pixels_while_another_thread_makes_a_model(
+    tiny_model: LlavaModel, photo: Image.Image, request: pytest.FixtureRequest
+) -> None:
+    expected = tiny_model.look(photo).pixel_values
+    request.getfixturevalue("half_by_default")
+    assert torch.equal(tiny_model.look(photo).pixel_values, expected)
+
+
 def test_crop_is_what_stock_processing_does_to_the_photo(
     tiny_model: LlavaModel, photo: Image.Image, tiny_folder: Path
 ) -> None:

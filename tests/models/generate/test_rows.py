@@ -43,6 +43,26 @@ def test_newline_rows_stay_whatever_is_kept() -> None:
     assert read(Selection([3, 1]), newlines=False) == ([1, 3], [1, 3], [], 2)
 
 
+@pytest.mark.usefixtures("half_by_default")
+def test_newline_rows_of_many_tokens_while_another_thread_makes_a_model() -> None:
+    breaks = torch.arange(30, 601, 30)
+    grid = Grid((30, 20), 20, 30, 1, (1.0, 1.0), (0.0, 0.0))
+    features = torch.zeros(600, 2)
+    many = Encoding(
+        grid=grid,
+        features=features,
+        hidden={},
+        encode_seconds=0.0,
+        newline=features[0],
+        breaks=breaks,
+    )
+    rows = kept_rows(many, None)
+    assert rows.places.tolist() == list(range(620))
+    assert rows.newline.nonzero().flatten().tolist() == list(range(30, 620, 31))
+    merged = Selection([4], features=torch.zeros(600, 2))
+    assert kept_rows(many, merged).places.tolist() == list(range(620))
+
+
 def test_merged_rows_stand_where_most_of_them_comes_from() -> None:
     sources = torch.zeros(3, 6)
     sources[0, 1] = sources[1, 4] = 1.0  # two kept tokens, then one merged of all the rest
