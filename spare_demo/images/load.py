@@ -224,7 +224,10 @@ def _to_rgb(image: Image.Image) -> Image.Image:
     if image.mode == "RGB" and "transparency" not in image.info:
         return image
     if image.mode.startswith("I;16"):
-        return _grey(np.asarray(image).astype(np.float64) / 257)
+        values = np.asarray(image).astype(np.float64)
+        if "transparency" in image.info:
+            values[values == image.info["transparency"]] = 65_535
+        return _grey(values / 257)
     if image.mode in ("I", "F"):
         return _grey(_to_bytes_range(np.asarray(image).astype(np.float64)))
     if image.mode in ("RGBA", "LA", "PA", "RGBa", "La") or "transparency" in image.info:

@@ -127,6 +127,12 @@ def test_sixteen_bit_png():
     np.testing.assert_allclose(levels(open_picture(encoded(raw))), ramp(), atol=1)
 
 
+def test_one_transparent_level_of_a_sixteen_bit_png():
+    raw = Image.fromarray(np.array([[300, 301, 32_896]], np.uint16))
+    opened = open_picture(encoded(raw, transparency=300))
+    assert levels(opened).tolist() == [[255, 1, 128]]
+
+
 @pytest.mark.parametrize(("top", "low"), [(1, 0), (255, 0), (65_535, 0), (1e7, 0), (3.0, -3.0)])
 def test_float_pictures_use_the_range_that_holds_them(top, low):
     values = np.tile(np.linspace(low, top, 16), (8, 1)).astype(np.float32)
