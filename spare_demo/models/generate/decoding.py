@@ -183,7 +183,7 @@ class AnswerRun:
         bias, first = self._rows.bias, self._first_row
         if bias is None:
             return {}
-        columns = torch.zeros(end)
+        columns = torch.zeros(end, dtype=bias.dtype)
         columns[first : first + len(bias)] = bias
         later = torch.ones(end - start, end, dtype=torch.bool).triu(1 + start)
         mask = columns.expand(end - start, end).masked_fill(later, -torch.inf)

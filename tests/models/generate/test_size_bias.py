@@ -68,6 +68,15 @@ def copies_run(
     return out.logits[0, -1 - len(new) :].log_softmax(dim=-1)
 
 
+def test_the_bias_is_exact_while_another_thread_makes_a_model(
+    tiny_model: Model, view: View, request: pytest.FixtureRequest
+) -> None:
+    selection = merged(view)
+    expected = tiny_model.answer(view, selection, 1).first_logits
+    request.getfixturevalue("half_by_default")
+    assert torch.equal(tiny_model.answer(view, selection, 1).first_logits, expected)
+
+
 @pytest.mark.parametrize("option", ["compact", "original"])
 @torch.inference_mode()
 def test_a_row_with_the_log_of_its_size_is_that_many_copies_of_it(
