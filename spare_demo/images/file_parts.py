@@ -25,28 +25,39 @@ MOST_MARKS = 3
 MOST_SEGMENTS = 2_000
 """Of a JPEG, of any kind."""
 
+MOST_FILLED_BYTES = 100_000
+"""Between a JPEG's segments before its first scan, which Pillow reads one by one."""
+
 MOST_CHUNKS = 200_000
 MOST_NOTES = 200
 """Chunks of a PNG with text, a profile or EXIF; each may unpack to a megabyte."""
 
 MOST_COMMENT_BLOCKS = 10_000
-"""Blocks of a GIF before its first frame; a comment is copied with each."""
+"""Blocks of a GIF before its first frame; a comment is copied with each. Bytes that are no block's
+count as well: Pillow reads them one by one."""
 
 MOST_STRIPS = 50_000
 """Strips or tiles of a TIFF's first picture."""
 
+MOST_NUMBERS = 200_000
+"""In tags; Pillow makes an object of each, and of a fraction a slow one. A TIFF may have three
+tables of 65,536."""
+
 MOST_PLAIN_BYTES = 4_000_000
 """Of a PBM, PGM or PPM that spells its numbers out, which Pillow reads one by one."""
 
-_SOS, _EOI, _APP1 = 0xDA, 0xD9, 0xE1
+_SOS, _EOI, _APP1, _APP2 = 0xDA, 0xD9, 0xE1, 0xE2
 _SIZES = {*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC}  # the markers that say how large a picture is
 # Not 00, which stands for FF within a scan, and not the markers without a length.
 _JPEG_MARKER = re.compile(rb"\xff([^\x00\x01\xd0-\xd8\xff])")
+_BARE = {0xC8, _EOI, *range(0xF0, 0xFE)}  # those of which Pillow skips no segment
 _EXIF = b"Exif\0\0"
+_PICTURES = b"MPF\0"  # before the tags of a JPEG that say which other pictures follow
 _NOTES = (b"tEXt", b"zTXt", b"iTXt", b"iCCP", b"eXIf")
 TIFF_HEADS = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+", b"II\0*", b"MM*\0")  # as Pillow takes them
 _TAG_BYTES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8, 11: 4, 12: 8}
 _TAG_BYTES |= {13: 4, 16: 8, 17: 8, 18: 8}
+_AS_BYTES = (1, 2, 7)  # kinds of tags that are read as they stand
 _STRIP_OFFSETS, _TILE_OFFSETS = 273, 324
 
 
@@ -75,8 +86,8 @@ def tags_exceed(data: bytes) -> bool:
     """Whether the first directory of a TIFF, or of EXIF, says to hold more than its file does.
 
     Several tags may name the same bytes, which Pillow would copy for each of them. Also True for
-    too many strips, and too many of EXIF's own mark at the front, with each of which Pillow copies
-    all that follows. data: with or without that mark.
+    too many strips, too many of EXIF's own mark at the front, with each of which Pillow copies
+    all that follows, and too many numbers. data: with or without that mark.
     """
     for _ in range(MOST_MARKS):
         data = data.removeprefix(_EXIF)
@@ -89,13 +100,14 @@ def tags_exceed(data: bytes) -> bool:
         (start,) = struct.unpack_from(order + ("Q" if big else "I"), data, 8 if big else 4)
         (count,) = struct.unpack_from(order + ("Q" if big else "H"), data, start)
         entries = start + (8 if big else 2)
-        total = 0
+        total = numbers = 0
         for place in range(entries, min(entries + count * entry_size, len(data)), entry_size):
             tag, kind, values = struct.unpack_from(order + head, data, place)
             total += values * _TAG_BYTES.get(kind, 0)
-            if total > len(data) or (
-                tag in (_STRIP_OFFSETS, _TILE_OFFSETS) and values > MOST_STRIPS
-            ):
+            numbers += values * (kind in _TAG_BYTES and kind not in _AS_BYTES)
+            if total > len(data) or numbers > MOST_NUMBERS:
+                return True
+            if tag in (_STRIP_OFFSETS, _TILE_OFFSETS) and values > MOST_STRIPS:
                 return True
     except (struct.error, OverflowError):  # cut off: Pillow's own refusal says so
         pass
@@ -104,17 +116,27 @@ def tags_exceed(data: bytes) -> bool:
 
 def _jpeg(data: bytes) -> bool:
     """The first picture of the file: what follows its end is not decoded."""
-    place, scans, segments, pixels = 2, 0, 0, 0
+    place, scans, segments, pixels, filled = 2, 0, 0, 0, 0
     exif: list[bytes] = []
     while (marker := _JPEG_MARKER.search(data, place)) is not None:
+        if not scans:
+            filled += marker.start() - place
+            if filled > MOST_FILLED_BYTES:
+                return True
         kind, place = marker[1][0], marker.end()
-        if kind == _EOI:
+        if kind == _EOI and scans:
             break
+        if kind in _BARE:
+            filled += 2
+            continue
         length = max(2, int.from_bytes(data[place : place + 2], "big"))
         segments += 1
         scans += kind == _SOS
         if kind == _APP1 and data.startswith(_EXIF, place + 2):
             exif.append(data[place + 2 + len(_EXIF) : place + length])
+        others = kind == _APP2 and data.startswith(_PICTURES, place + 2)
+        if others and tags_exceed(data[place + 2 + len(_PICTURES) : place + length]):
+            return True
         if kind in _SIZES:
             height, width = data[place + 3 : place + 5], data[place + 5 : place + 7]
             pixels = int.from_bytes(height, "big") * int.from_bytes(width, "big")
@@ -123,6 +145,8 @@ def _jpeg(data: bytes) -> bool:
         if segments > MOST_SEGMENTS or len(exif) > MOST_EXIF_SEGMENTS:
             return True
         place += length
+    if not scans and filled + len(data) - place > MOST_FILLED_BYTES:
+        return True  # Pillow looks for one to the end
     return tags_exceed(b"".join(exif))
 
 
@@ -143,9 +167,9 @@ def _gif(data: bytes) -> bool:
         return False
     flags, blocks = data[10], 0
     place = 13 + (3 * (2 << (flags & 7)) if flags & 0x80 else 0)
-    while data[place : place + 1] not in (b"", b",", b";"):
+    while data[place : place + 1] not in (b"", b",", b";") and blocks <= MOST_COMMENT_BLOCKS:
         if data[place : place + 1] != b"!":
-            place += 1
+            place, blocks = place + 1, blocks + 1
             continue
         place += 2
         while True:
@@ -156,4 +180,4 @@ def _gif(data: bytes) -> bool:
             place += 1 + size
             if size == 0:
                 break
-    return False
+    return blocks > MOST_COMMENT_BLOCKS

@@ -62,6 +62,11 @@ def shared_tags(count: int, size: int) -> bytes:
     return tiff([(50_000 + i, 7, size, 8) for i in range(count)], b"\0" * size)
 
 
+def numbers(count: int) -> bytes:
+    """One tag of so many fractions: how EXIF says to turn the picture."""
+    return tiff([(274, 5, count, 8)], b"\0" * (8 * count))
+
+
 def raw_profile(exif: bytes) -> bytes:
     """EXIF as ImageMagick writes it in a PNG."""
     words = b"\nexif\n%8d\n%b\n" % (len(exif), exif.hex().encode())
@@ -82,6 +87,16 @@ BOMBS = {
     "scans": progressive(101),
     "exif segments": jpeg_with(segment(b"\xe1", b"Exif\0\0" + EMPTY_EXIF) * 101),
     "jpeg comments": jpeg_with(segment(b"\xfe", b"") * 2_001),
+    "jpeg fill bytes": jpeg_with(b"\xff" * 101_000),
+    "jpeg bytes between segments": jpeg_with(segment(b"\xfe", b"") + b"\0" * 101_000),
+    "jpeg of no scan": jpeg_with(b"")[:2] + segment(b"\xfe", b"") + b"\0" * 101_000,
+    "tags of other pictures": jpeg_with(segment(b"\xe2", b"MPF\0" + shared_tags(20, 5_000))),
+    "exif tags after an end": jpeg_with(
+        b"\xff\xd9" + segment(b"\xe1", MARK + shared_tags(20, 5_000))
+    ),
+    "exif tags in a segment that is none": jpeg_with(
+        segment(b"\xf0", segment(b"\xe1", MARK + shared_tags(20, 5_000)))
+    ),
     "exif tags": jpeg_with(segment(b"\xe1", b"Exif\0\0" + shared_tags(20, 5_000))),
     "png exif tags": png_with(chunk(b"eXIf", shared_tags(20, 5_000))),
     "png exif tags after the pixels": LATE[:-12]
@@ -89,6 +104,7 @@ BOMBS = {
     + LATE[-12:],
     "png exif tags in a text": png_with(raw_profile(shared_tags(20, 5_000))),
     "png exif marks": png_with(chunk(b"eXIf", MARK * 4 + shared_tags(20, 5_000))),
+    "png exif numbers": png_with(chunk(b"eXIf", numbers(200_001))),
     "exif marks": jpeg_with(segment(b"\xe1", MARK * 10_000)),
     "exif tags after marks": jpeg_with(segment(b"\xe1", MARK * 4 + shared_tags(20, 2_000))),
     "exif tags of a short form": jpeg_with(
@@ -100,6 +116,7 @@ BOMBS = {
     "png chunks": png_with(chunk(b"abCd", b"") * 200_001),
     "gif comment": gif_with(b"!\xfe" + b"\x01a" * 10_001 + b"\0"),
     "gif comments": gif_with(b"!\xfe\0" * 10_001),
+    "gif bytes of no block": gif_with(b"\0" * 10_001),
     "tiff tags": shared_tags(20, 5_000),
     "tiff strips": tiff([(273, 4, 50_001, 8)], b"\0" * 200_004),
     "plain numbers": b"P3 900 900 255\n" + b"1 " * (900 * 900 * 3),
@@ -127,6 +144,9 @@ def test_scans_are_weighed_by_the_size_of_the_picture() -> None:
 ORDINARY = {
     "as many scans as may be": progressive(100),
     "a hundred exif segments": jpeg_with(segment(b"\xe1", b"Exif\0\0" + EMPTY_EXIF) * 100),
+    "fill bytes": jpeg_with(b"\xff" * 90_000),
+    "other pictures": encoded(NOISE, "MPO", save_all=True, append_images=[NOISE]),
+    "exif with many numbers": png_with(chunk(b"eXIf", numbers(1_000))),
     "two hundred texts": png_with(chunk(b"tEXt", b"a\0b") * 200),
     "a long comment": gif_with(b"!\xfe" + (b"\xff" + b"a" * 255) * 4_000 + b"\0"),
     "own tags": tiff([(50_000, 7, 5_000, 8)], b"\0" * 6_000),
