@@ -90,6 +90,13 @@ def test_it_comes_back_as_it_was(result: Result) -> None:
         )
 
 
+def test_the_page_of_a_strangers_curve_runs_nothing_of_theirs(data: Any, tmp_path: Path) -> None:
+    data["methods"]["spare"]["title"] = "<img src=x onerror=alert(1)>"
+    read_result(json.dumps(data)).result.save(tmp_path)
+    words = (tmp_path / "reconstruction.html").read_text("utf-8").rpartition("</script>")[2]
+    assert "&lt;img src=x" in words and "<img" not in words
+
+
 def test_a_result_saves_and_loads_itself(result: Result, tmp_path: Path) -> None:
     result.save(tmp_path / "out")
     names = {path.name for path in (tmp_path / "out").iterdir()}
