@@ -104,8 +104,9 @@ def host_name(address: str) -> str | None:
         return None
 
 
-MOST_JSON_BYTES = 2_000_000
-"""Of a request that brings no picture; those of the page have some thousands."""
+MOST_JSON_BYTES = 200_000
+"""Of a request that brings no picture; those of the page have some thousands. The name of a session
+that nobody comes back to is kept for a minute or two, however long it is."""
 
 MOST_PARTS = 100_000
 """Lists, objects and commas of a request in JSON. While it reads them the server does nothing else,
