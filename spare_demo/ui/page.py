@@ -24,7 +24,12 @@ from spare_demo.ui.examples import FOLDER, knows_only_scenes
 from spare_demo.ui.gallery import OPENED, gallery_panel
 from spare_demo.ui.gate import layers
 from spare_demo.ui.gate.refusals import refuse_unread
-from spare_demo.ui.gradio_compat.files import UploadProgress, cached_picture, files_in_cache
+from spare_demo.ui.gradio_compat.files import (
+    UploadProgress,
+    cached_picture,
+    files_in_cache,
+    take_few_files,
+)
 from spare_demo.ui.gradio_compat.processing import Page
 from spare_demo.ui.gradio_compat.queue import estimate_nothing_of, look_less_often
 from spare_demo.ui.gradio_compat.server import keep_sender_addresses
@@ -121,6 +126,7 @@ def build(
     look_less_often(demo)
     estimate_nothing_of(demo, studies)
     keep_sender_addresses()
+    take_few_files()
     return demo
 
 

@@ -182,7 +182,7 @@ def test_hostile_calls_are_refused_and_the_next_is_answered(page: Page, photo_fi
         name: refusal(result)
         for name, result in zip([*HOSTILE, *HOSTILE_WITH_PICTURE], results, strict=False)
     }
-    assert "1,000,000 characters" in sentences["a question of a megabyte"]
+    assert "more than this page ever sends" in sentences["a question of a megabyte"]
     assert "fetches nothing" in sentences["an address"]
     assert "Choose one of: answer, compare, relevance, select." in sentences["an unknown tool"]
     assert "The inputs of select are image, question," in sentences["no inputs"]

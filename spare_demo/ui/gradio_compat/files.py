@@ -9,12 +9,32 @@ import time
 from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import gradio as gr
+from gradio import route_utils
 from gradio.processing_utils import hash_bytes, save_bytes_to_cache, save_file_to_cache
 from gradio.routes import file_upload_statuses
 from gradio.utils import get_upload_folder
 from PIL import Image, ImageOps
+
+MOST_FILES = 20_000
+"""Of uploads and comparisons together, of whatever size: each takes a place on the disk."""
+
+MOST_FILES_AT_ONCE = 10
+"""In one request; the page and its programs send one."""
+
+
+class _FewFilesParser(route_utils.GradioMultiPartParser):
+    """Reads an upload, in which a thousand files would each hold a descriptor until its end."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named | {"max_files": MOST_FILES_AT_ONCE})
+
+
+def take_few_files() -> None:
+    """Let no upload bring more than `MOST_FILES_AT_ONCE` files, for which Gradio has no option."""
+    route_utils.GradioMultiPartParser = _FewFilesParser  # type: ignore[misc]
 
 
 def write_to_cache(data: bytes, name: str) -> str:
@@ -90,7 +110,8 @@ def files_in_cache() -> set[str]:
 
 def remove_old_files(demo: gr.Blocks, kept: Collection[str], seconds: float, most: int) -> None:
     """Delete the files of the cache that are so many seconds old, and the oldest of the others
-    until they have at most so many bytes, and at most half of the room that the disk has for them.
+    until they have at most so many bytes, and at most half of the room that the disk has for them;
+    of more than `MOST_FILES` the oldest, too.
 
     kept: those that stay, as what a page opens on.
 
@@ -111,9 +132,9 @@ def remove_old_files(demo: gr.Blocks, kept: Collection[str], seconds: float, mos
         free = shutil.disk_usage(get_upload_folder()).free
         most = min(most, (free + sum(size for _, size, _ in found)) // 2)
     total, end = 0, time.time() - seconds
-    for changed, size, file in sorted(found, reverse=True):
+    for count, (changed, size, file) in enumerate(sorted(found, reverse=True), 1):
         total += size
-        if changed < end or total > most:
+        if changed < end or total > most or count > MOST_FILES:
             with suppress(OSError):  # it is open, on Windows, or others lie there
                 Path(file).unlink(missing_ok=True)
                 Path(file).parent.rmdir()

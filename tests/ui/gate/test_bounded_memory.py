@@ -20,6 +20,7 @@ from visits import QUESTION, page_request
 from spare_demo.models.loading import heap
 from spare_demo.ui.gate import sweeper
 from spare_demo.ui.gate.sweeper import sweep
+from spare_demo.ui.gradio_compat import files as files_of_gradio
 from spare_demo.ui.gradio_compat.files import remove_broken_uploads, remove_old_files
 from spare_demo.ui.gradio_compat.processing import Page
 from spare_demo.ui.gradio_compat.queue import UnreadRuns
@@ -175,6 +176,15 @@ def test_the_oldest_files_go_where_there_are_too_many(files_folder) -> None:
     assert [file.exists() for file in (shown, old, *new)] == [True, False, True, True, True]
     remove_old_files(gr.Blocks(), kept, time.time(), 0)
     assert [file for file in files if file.exists()] == [shown]
+
+
+def test_the_oldest_files_go_where_there_are_too_many_without_content(
+    files_folder, monkeypatch
+) -> None:
+    monkeypatch.setattr(files_of_gradio, "MOST_FILES", 2)
+    files = files_of_each_age(files_folder, "{}.bin", 4)
+    remove_old_files(gr.Blocks(), [str(files[3])], time.time(), 10**9)
+    assert [file.exists() for file in files] == [True, True, False, True]
 
 
 def test_a_file_that_windows_keeps_while_it_is_open_holds_up_no_other(

@@ -13,7 +13,11 @@ from gradio.routes import file_upload_statuses
 from gradio.utils import get_upload_folder
 
 from spare_demo.ui.gate.doors import MOST_JSON_BYTES, MOST_PARTS
-from spare_demo.ui.gradio_compat.files import UploadProgress, remove_broken_uploads
+from spare_demo.ui.gradio_compat.files import (
+    MOST_FILES_AT_ONCE,
+    UploadProgress,
+    remove_broken_uploads,
+)
 
 
 @pytest.mark.parametrize(
@@ -70,11 +74,20 @@ def test_many_files_in_one_request_are_refused_unread(small) -> None:
     assert uploaded() == before
 
 
+def test_an_upload_of_very_many_small_files_holds_few_descriptors(small) -> None:
+    """Each would be held open until the last one is there, which may never come."""
+    before = uploaded()
+    answer = small.upload(*[b"%d" % number for number in range(MOST_FILES_AT_ONCE + 1)])
+    assert answer.status_code == 400 and "Too many files" in answer.text
+    assert uploaded() == before
+    assert small.upload(*[b"%d" % number for number in range(MOST_FILES_AT_ONCE)]).is_success
+
+
 def test_a_length_that_is_not_announced_is_counted(small) -> None:
     def chunks():
         head = b'--b\r\nContent-Disposition: form-data; name="files"; filename="a.png"\r\n\r\n'
-        for _ in range(40):
-            yield head + bytes(50_000) + b"\r\n"
+        for _ in range(8):
+            yield head + bytes(250_000) + b"\r\n"
         yield b"--b--\r\n"
 
     before = uploaded()
@@ -99,6 +112,7 @@ def test_a_request_of_very_many_parts_is_refused_unread(public, path: str) -> No
 
 
 def test_a_request_without_a_picture_is_small(public) -> None:
+    assert MOST_JSON_BYTES < 1_000_000  # some things of it are kept for a minute
     body = {"fn_index": 0, "session_hash": "a" * MOST_JSON_BYTES, "data": []}
     for path in ("run/x", "queue/join", "call/select"):
         assert public.post(path, body).status_code == 413
