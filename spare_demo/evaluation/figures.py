@@ -68,7 +68,7 @@ def accuracy(
         tuple(_series(summary, m, summary.accuracy, 100) for m in methods or drawn(summary)),
         {title_of(m): 100 * summary.accuracy[m, k].value for m, k in summary.nothing_pruned},
     )
-    return Figure(name, chart, _sentence(chart) + ("" if methods else _left_out(summary)))
+    return Figure(name, chart, _sentence(chart) + ("" if methods else _left_out(summary, chart)))
 
 
 def drawn(summary: Summary) -> tuple[str, ...]:
@@ -87,7 +87,7 @@ def errors(summary: Summary) -> Figure:
     series = tuple(_series(summary, label, summary.error, 1) for label in methods)
     title = "Relative reconstruction error at each budget"
     chart = Lines(title, _axis(summary), "relative error", series)
-    return Figure("reconstruction", chart, _sentence(chart) + _left_out(summary))
+    return Figure("reconstruction", chart, _sentence(chart) + _left_out(summary, chart))
 
 
 def skills(summary: Summary, budget: Budget) -> Figure:
@@ -105,7 +105,7 @@ def skills(summary: Summary, budget: Budget) -> Figure:
         tuple(counted(n, "skill") for n in summary.numbers),
         tuple(bars(column) for column in columns),
     )
-    return Figure("skills", chart, _sentence(chart) + _left_out(summary))
+    return Figure("skills", chart, _sentence(chart) + _left_out(summary, chart))
 
 
 def _series(
@@ -143,9 +143,10 @@ def _sentence(chart: Chart) -> str:
     return f"{chart.title}: {'; '.join(parts)}."
 
 
-def _left_out(summary: Summary) -> str:
-    """A sentence where `drawn` are not all methods."""
-    shown, all_of_them = len(drawn(summary)), len(summary.methods)
+def _left_out(summary: Summary, chart: Chart) -> str:
+    """A sentence where the chart shows not all methods: not each has an error, or this budget."""
+    shown = sum(bool(s.points) and s.name != title_of(UNPRUNED) for s in chart.series)
+    all_of_them = len(summary.methods)
     if shown == all_of_them:
         return ""
     return f" The chart shows {shown} of {all_of_them} methods; the tables have all."

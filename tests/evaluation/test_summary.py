@@ -568,7 +568,21 @@ def test_all_methods_are_in_the_tables_by_group_and_a_few_in_the_figures() -> No
         assert len(series) <= 11
         assert len({look_of(one.place) for one in series}) == len(series)
         if figure.name in ("accuracy", "skills", "reconstruction"):
-            assert f"of {len(PRUNERS)} methods" in figure.sentence
+            shown = sum(one.name != "All tokens" for one in series)
+            assert f"The chart shows {shown} of {len(PRUNERS)} methods" in figure.sentence
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_a_chart_counts_the_methods_that_it_shows(inside: bool) -> None:
+    """Those inside the language model have no error, and may have no small budget."""
+    rows = [row for row in made(24) if row.method in ("unpruned", "spare")]
+    spare = [row for row in rows if row.method == "spare"]
+    error, budgets = (float("nan"), (64,)) if inside else (0.1, (16, 64))
+    others = [replace(row, method="fastv", error=error) for row in spare if row.budget in budgets]
+    summary = summarise([*rows, *others], resamples=20)["held-out"]
+    for figure in (figures.errors(summary), figures.skills(summary, 16)):
+        assert ("The chart shows 1 of 2 methods" in figure.sentence) == inside
+    assert "The chart shows" not in figures.accuracy(summary).sentence
 
 
 def test_a_few_methods_are_all_drawn_and_stand_without_headings() -> None:
