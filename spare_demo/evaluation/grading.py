@@ -16,6 +16,7 @@ from spare_demo.scenes.practice import CANNOT_TELL
 
 _LETTER = re.compile(r"\(?([A-Za-z])(?:\)|[.:)].*)?", re.DOTALL)
 _YES_NO = ("yes", "no")
+_QUOTES = "\"'“”‘’"
 
 
 def is_right(prediction: str, asked: SheetQuestion) -> bool:
@@ -63,6 +64,8 @@ def _words(text: str) -> list[str]:
 
 def _plain(text: str) -> str:
     words = " ".join(text.split())
+    if words.endswith(tuple(f"{quote}." for quote in _QUOTES)):  # the stop behind them
+        words = words.removesuffix(".")
     # An answer that is a mark alone stays one: nothing was not said in its place.
-    words = words.strip("\"'“”‘’ ") or words
+    words = words.strip(f"{_QUOTES} ") or words
     return (words.removesuffix(".").rstrip() or words).casefold()
