@@ -172,7 +172,8 @@ def read_question(entry: Mapping[str, Any], fields: Fields) -> SheetQuestion:
     """
     text, answers = _text(entry, fields.question), _texts(entry, fields.answer)
     choices = _texts(entry, fields.choices) if entry.get(fields.choices) else ()
-    category = _text(entry, fields.category) if entry.get(fields.category) else ""
+    named = entry.get(fields.category)
+    category = _text(entry, fields.category) if named or named == 0 else ""
     if choices:
         if not 2 <= len(choices) <= len(LETTERS):
             raise ValueError(f"{fields.choices} must be 2 to {len(LETTERS)} texts")

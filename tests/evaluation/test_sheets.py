@@ -65,6 +65,9 @@ def test_a_whole_number_is_written_as_one(images: Path) -> None:
     line = {**A, "answer": [3.0, 2.5, -0.0], "category": 7.0}
     (asked,) = read(write(images, line), images)[0].questions
     assert (asked.answers, asked.category) == (("3", "2.5", "0"), "7")
+    for category, text in ((0, "0"), (0.0, "0"), ("", ""), (None, "")):
+        (asked,) = read(write(images, {**A, "category": category}), images)[0].questions
+        assert asked.category == text
 
 
 def test_the_questions_of_a_picture_stay_in_order_however_many_there_are(images: Path) -> None:
