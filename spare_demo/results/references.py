@@ -24,12 +24,14 @@ _VENUE = re.compile(r", ([A-Za-z]+ 20\d\d)$")
 def references(result: Result) -> str:
     """A BibTeX file: this software, then each paper once, in the order compared."""
     names = [record.name for record in result.methods.values()]
-    methods = [PRUNERS[name] for name in names if name in PRUNERS]
+    methods: dict[str, Method] = {}
+    for method in (PRUNERS[name] for name in names if name in PRUNERS):
+        methods.setdefault(method.link, method)  # also where it calls the paper otherwise
     software = _entry(
         "spare-demo",
         {"title": SOFTWARE_TITLE, "author": f"{{{SOFTWARE_AUTHORS}}}", "version": __version__},
     )
-    return "\n".join(dict.fromkeys([software, *_papers(methods)]))
+    return "\n".join([software, *_papers(methods.values())])
 
 
 def _papers(methods: Iterable[Method]) -> Iterator[str]:

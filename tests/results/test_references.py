@@ -95,6 +95,7 @@ def test_a_paper_stands_there_once_however_many_of_its_methods_were_compared(
 ) -> None:
     found = entries(references(with_methods(result, *PRUNERS)))
     links = {method.link for method in PRUNERS.values() if method.link}
-    assert {fields["url"] for key, fields in found.items() if key != "spare-demo"} == links
+    cited = [fields["url"] for key, fields in found.items() if key != "spare-demo"]
+    assert sorted(cited) == sorted(links)  # FasterVLM is the first version of VisPruner's
     same = entries(references(with_methods(result, "spare", "anti-relevance")))
     assert list(same) == ["spare-demo", "spare"]
