@@ -146,7 +146,8 @@ def _scores(board: SetBoard, baseline: str) -> Table:
     if board.comparisons:
         note += f"A star: the difference from {name} has an adjusted p-value below {LEVEL:g}."
     else:
-        note += f"No method was measured besides {name} here, so no difference is tested."
+        alike = "" if baseline == UNPRUNED else " with the same model at the same budget"
+        note += f"No method was measured besides {name}{alike} here, so no difference is tested."
     wholes = dict.fromkeys(summary.whole for summary in summaries.values())
     head = ("method", "model", *(words(budget) for budget in budgets), f"all {' or '.join(wholes)}")
     return Table(f"{board.name}: right answers, in percent", head, tuple(rows), note)

@@ -251,6 +251,17 @@ def test_the_baseline_may_be_missing_for_one_model(write: Write) -> None:
     assert set(found.summaries) == {"m", "n"}
 
 
+def test_no_difference_is_tested_where_no_budget_is_shared(write: Write) -> None:
+    rows = rows_of(("spare", "random"))
+    apart = [row for row in rows if (row.method, row.budget) not in (("spare", 64), ("random", 16))]
+    folder = write("a", apart)
+    (_, scores) = board_tables(board_of(folder, baseline="spare"))
+    assert [row[0] for row in scores.rows] == ["All tokens", "SPARE", "Random"]
+    assert "besides SPARE with the same model at the same budget here" in scores.note
+    alone = write("b", [row for row in rows if row.method == "unpruned"])
+    assert "No method was measured besides All tokens here" in board_tables(board_of(alone))[1].note
+
+
 def test_what_cannot_be_compared_is_one_sentence(
     write: Write, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
