@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from spare_demo.comparison.request import UNPRUNED
 from spare_demo.evaluation import claims, figures, tables
@@ -113,7 +114,7 @@ def write_report(
             target = pictures / f"{file.stem.lower()}-{name}-{figure.name}.svg"
             target.write_text(svg(figure.chart), encoding="utf-8")
             address = Path(os.path.relpath(target.resolve(), file.parent.resolve())).as_posix()
-            parts.append(f"![{figure.sentence}]({address})")
+            parts.append(f"![{figure.sentence}]({quote(address)})")  # a name may have blanks
         parts += [table.markdown() for table in tables.all_tables(summary)]
     file.write_text("\n\n".join(part for part in parts if part) + "\n", encoding="utf-8")
 

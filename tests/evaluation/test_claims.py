@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import unquote
 
 import numpy as np
 import pytest
@@ -144,6 +146,17 @@ def test_the_report_says_it_of_every_set(tmp_path: Path) -> None:
         assert text.count("Why it may differ.") == why
         assert ("About it." in text) == bool(why)
         assert "Anti-relevance helps reconstruction (Figure 5). This model disagrees" in text
+
+
+def test_a_report_finds_its_figures_whatever_it_is_called(tmp_path: Path) -> None:
+    settings = {"model": dict.fromkeys(("name", "title", "revision", "dtype", "device"), "x")}
+    file, pictures = tmp_path / "my report (1).md", tmp_path / "30 % of Ä"
+    summaries = summarise(answers({"spare": 0.4}), resamples=50)
+    write_report(file, pictures, None, settings, summaries, "python")
+    addresses = re.findall(r"^!\[.*\]\((.*)\)$", file.read_text(), re.M)
+    assert len(addresses) == len(list(pictures.iterdir())) > 0
+    for address in addresses:  # blanks and brackets would end it
+        assert not re.search(r"[\s()]", address) and (tmp_path / unquote(address)).is_file()
 
 
 def test_the_built_in_model_is_described_from_its_files() -> None:
