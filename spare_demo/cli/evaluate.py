@@ -297,10 +297,6 @@ def _write(
     arguments: argparse.Namespace, record: dict[str, Any], summaries: dict[str, Summary]
 ) -> None:
     """Tables on the terminal, and all of the folder's files; the report if asked for."""
-    for name, summary in summaries.items():
-        print(f"\n== {name} ==")
-        for table in tables.all_tables(summary):
-            print(f"\n{table.text()}")
     write_files(arguments.out, record, summaries)
     if arguments.report:
         built_in = None
@@ -308,6 +304,11 @@ def _write(
             built_in = describe_built_in(ASSETS / "built-in")
         command = shlex.join(["python", "-m", "spare_demo", *sys.argv[1:]])
         write_report(arguments.report, arguments.figures, built_in, record, summaries, command)
+    # After the files: whoever reads the tables may have enough of them.
+    for name, summary in summaries.items():
+        print(f"\n== {name} ==")
+        for table in tables.all_tables(summary):
+            print(f"\n{table.text()}")
     print(f"\nWritten to {arguments.out}: {', '.join([ANSWERS, *SUMMARIES])}")
     if arguments.report:
         print(f"The report is {arguments.report}.")

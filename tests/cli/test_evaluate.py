@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import io
 import json
 import re
 from pathlib import Path
@@ -69,6 +70,19 @@ def test_scenes_from_start_to_report(
     assert "python -m spare_demo evaluate --out 'my results'" in text
     right = figures["sets"]["held-out"]["accuracy"][0]["value"]
     assert f"With all 16 tokens {100 * right:.1f} %" in text
+
+
+def test_the_files_are_written_though_nobody_reads_the_tables(
+    measure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Full(io.StringIO):
+        def write(self, text: str) -> int:
+            raise BrokenPipeError
+
+    report = tmp_path / "REPORT.md"
+    monkeypatch.setattr("sys.stdout", Full())
+    assert measure("--questions", "2", "--report", str(report)) == 141
+    assert (tmp_path / "out" / "summary.json").is_file() and report.is_file()
 
 
 def test_by_words_the_labels_say_so_in_every_file(measure, tmp_path: Path) -> None:
