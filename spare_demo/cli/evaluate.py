@@ -238,7 +238,8 @@ def _fill(results: Results, sheets: Sequence[Sheet], measured: Iterator[PictureR
                 bar.update(len(of_picture.sheet.questions))
         except KeyboardInterrupt:
             bar.close()
-            options.tell(f"Interrupted. The same command resumes at question {bar.n} of {total}.")
+            asked = f"{bar.n} of {total}"
+            options.tell(f"Interrupted. The same command resumes after question {asked}.")
             raise
 
 

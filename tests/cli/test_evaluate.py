@@ -111,7 +111,7 @@ def test_the_same_command_measures_nothing_twice(
 
     monkeypatch.setattr(command, "run", cut)
     assert measure("--questions", "20") == 130
-    assert "The same command resumes at question" in capsys.readouterr().err
+    assert "The same command resumes after question 6 of 20." in capsys.readouterr().err
     file = tmp_path / "out" / "results.csv"
     begun = file.read_bytes()
     monkeypatch.setattr(command, "run", real)
