@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -219,7 +220,9 @@ def _read(default: Any, text: str) -> Any:
     if isinstance(default, bool):
         return _FLAGS[text.lower()]
     if isinstance(default, tuple):
-        return tuple(map(_kind_of_each(default), text.replace(",", " ").split()))
+        # Not at the comma between two settings of a method.
+        words = filter(None, re.split(r"\s+|,(?!\w+=)", text))
+        return tuple(map(_kind_of_each(default), words))
     return type(default)(text)
 
 

@@ -100,6 +100,9 @@ def test_a_variable_turns_off_as_well_as_on(read: Read) -> None:
 
 def test_lists_are_read_with_spaces_or_commas(read: Read) -> None:
     assert read([], {"SPARE_MARKS": "1, 32,64"}).marks == (1, 32, 64)
+    two_settings = "spare:squash=minmax,aggregation=max"
+    for text in (f"{two_settings} random", f"random,{two_settings}", f" {two_settings} , random"):
+        assert set(read([], {"SPARE_METHODS": text}).methods) == {two_settings, "random"}
     assert read(["--methods", "random", "uniform"], {}).methods == ("random", "uniform")
 
 
