@@ -116,9 +116,7 @@ class CapturedPrefill:
             logits, layers = step(embeds)
             cache: Any = DynamicCache(config=self._hf.config)
             for layer, states in zip(cache.layers, layers, strict=True):
-                keys, values = (part[:, :, :length].clone() for part in states)
-                layer.lazy_initialization(keys, values)
-                layer.keys, layer.values = keys, values
+                layer.update(*(part[:, :, :length] for part in states))  # which copies them
             return logits.clone(), cache, step.bytes
 
     def _pass_for(self, length: int, like: Tensor) -> _Pass:

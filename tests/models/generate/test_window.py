@@ -12,6 +12,7 @@ from stock import answer_all
 from transformers import MistralConfig, MistralModel
 
 from spare_demo.models import LlavaModel
+from spare_demo.models.generate.captured_prefill import CapturedPrefill
 from spare_demo.models.generate.layerwise import window
 from spare_demo.tokens import Selection
 
@@ -52,6 +53,19 @@ def test_shared_passes_give_what_each_answer_gets_alone(
     assert [answer.token_ids for answer in together.values()] == alone
     many = model.answer_many([(view, pick) for pick in picks], LONGEST)
     assert [said.token_ids for said in many] == alone
+
+
+def test_a_captured_prefill_says_how_long_its_cache_is(
+    sliding: Sliding, photo: Image.Image
+) -> None:
+    model = sliding(256)
+    view = model.encode(photo, "What colour is the circle?")
+    eager = [model.answer(view, pick and Selection(pick), LONGEST) for pick in PICKS]
+    model._captured = CapturedPrefill(model.hf)
+    for pick, expected in zip(PICKS, eager, strict=True):
+        answer = model.answer(view, pick and Selection(pick), LONGEST)
+        assert answer.token_ids == expected.token_ids
+        assert answer.kept_per_layer == expected.kept_per_layer
 
 
 def test_a_window_cuts_what_is_seen(sliding: Sliding, photo: Image.Image) -> None:
