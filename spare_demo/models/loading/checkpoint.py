@@ -111,10 +111,10 @@ def read_checkpoint(opened: OpenCheckpoint, tower: TextTower | None, **words: An
             widen_arithmetic(hf)
         elif (hf.dtype, hf.device.type, fit.bits) == (torch.bfloat16, "cpu", 16):
             pack_bfloat16(hf)
+        words |= {"language_model": fit.language_model, "revision": _revision(opened)}
+        model = opened.family(hf, processor, tower, **words)  # moves the text side to the device
     except Exception as error:
         raise _refusal(label, "its weights", error) from error
-    words |= {"language_model": fit.language_model, "revision": _revision(opened)}
-    model = opened.family(hf, processor, tower, **words)
     model.check_answers()
     return model
 

@@ -17,6 +17,7 @@ from shutil import which
 
 import torch
 
+from spare_demo.cuda_graphs import is_out_of_memory
 from spare_demo.models.base import ModelError
 from spare_demo.models.generate.passes import OutOfMemory
 from spare_demo.models.loading.catalogue import (
@@ -138,7 +139,10 @@ def load_model(
     except ModelError:
         model.close(f"{model.title} was not started.")
         raise
-    except OutOfMemory:
+    except Exception as error:
+        # Choosing among the tokens, and what a pass leaves to be copied, are no passes.
+        if not (isinstance(error, OutOfMemory) or is_out_of_memory(error)):
+            raise
         model.close(f"{model.title} was too large.")
         raise ModelError(
             f"{model.title} was loaded, but there is not enough memory left to answer. {TAKE_LESS}"

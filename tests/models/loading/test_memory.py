@@ -16,7 +16,7 @@ import transformers
 from PIL import Image
 
 from spare_demo.cuda_graphs import is_out_of_memory
-from spare_demo.models import LlavaModel, ModelError, load_model, resident
+from spare_demo.models import LlavaModel, ModelError, TextTower, load_model, resident
 from spare_demo.models.families.llava_next import LlavaNextModel
 from spare_demo.models.generate.passes import OutOfMemory, Passes
 from spare_demo.models.loading import checkpoint as reading
@@ -163,22 +163,30 @@ def test_memory_that_runs_out_while_loading_is_told_as_that(
     def full(*_: Any, **__: Any) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB at 0x7f")
 
-    monkeypatch.setattr(transformers.LlavaForConditionalGeneration, "from_pretrained", full)
+    opened = reading.open_checkpoint(tiny_folder, "Mine", Fit(CPU))
+    tower = TextTower.from_folder(tiny_folder / "clip")
     said = r"^Memory ran out while Mine was loaded\. Free some memory, start it with --bits 4"
-    with pytest.raises(ModelError, match=said) as refusal:
-        opened = reading.open_checkpoint(tiny_folder, "Mine", Fit(CPU))
-        reading.read_checkpoint(opened, None, name="mine")
-    assert "0x7f" not in str(refusal.value)
+    for place, name in (
+        (tower, "to"),
+        (transformers.LlavaForConditionalGeneration, "from_pretrained"),
+    ):
+        monkeypatch.setattr(place, name, full)
+        with pytest.raises(ModelError, match=said) as refusal:
+            reading.read_checkpoint(opened, tower, name="mine")
+        assert "0x7f" not in str(refusal.value)
 
 
+@pytest.mark.parametrize("in_a_pass", [True, False])
 def test_no_memory_left_for_an_answer_is_told_at_the_start(
-    tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
+    tiny_folder: Path, monkeypatch: pytest.MonkeyPatch, in_a_pass: bool
 ) -> None:
     tried: list[LlavaModel] = []
 
     def full(self: LlavaModel) -> None:
         tried.append(self)
-        self._passes.run(lambda: (_ for _ in ()).throw(MemoryError()))
+        if in_a_pass:
+            self._passes.run(lambda: (_ for _ in ()).throw(MemoryError()))
+        raise torch.OutOfMemoryError("CUDA out of memory.")  # while it chooses
 
     monkeypatch.setattr(LlavaModel, "warm_up", full)
     with pytest.raises(ModelError, match=r"was loaded, but there is not enough memory left"):
