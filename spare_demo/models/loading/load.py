@@ -249,6 +249,8 @@ def _unusable_gpu() -> str:
     """A sentence about an NVIDIA GPU that this torch cannot use, with what to install, or ""."""
     if torch.cuda.is_available():
         fault = _fault(torch.device("cuda"))
+        if "out of memory" in fault:
+            return " There is an NVIDIA GPU, but other programs have taken all its memory."
         return fault and (
             f" There is an NVIDIA GPU, but the PyTorch installed here cannot use it ({fault}). For "
             f"an older GPU try the PyTorch of `{_INSTALL} {_WHEELS}/cu126`."
@@ -282,7 +284,8 @@ def _fault(device: torch.device) -> str:
 
 def _device(name: str) -> torch.device:
     if name == "auto":
-        usable = torch.cuda.is_available() and not _fault(torch.device("cuda"))
+        count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+        usable = any(not _fault(torch.device("cuda", number)) for number in range(count))
         name = "cuda" if usable else "cpu"
     try:
         device = torch.device(name)

@@ -13,6 +13,7 @@ import torch
 import transformers
 from torch import nn
 
+from spare_demo.cuda_graphs import is_out_of_memory
 from spare_demo.models.base import ModelError
 from spare_demo.models.generate.batch import position_bytes
 from spare_demo.models.loading.hub import Progress, no_progress
@@ -176,7 +177,12 @@ def free_bytes(device: torch.device) -> int:
     """Memory that is free on a device now; on the CPU, also within this container's limit."""
     if device.type == "cuda":  # what nobody has, and what torch keeps for later allocations here
         kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-        return int(torch.cuda.mem_get_info(device)[0]) + kept
+        try:
+            return int(torch.cuda.mem_get_info(device)[0]) + kept
+        except RuntimeError as error:
+            if is_out_of_memory(error):  # there is no room even for what CUDA itself takes
+                return 0
+            raise
     if device.type == "mps":
         used = torch.mps.current_allocated_memory()
         return int(torch.mps.recommended_max_memory() - used)

@@ -253,6 +253,25 @@ def test_a_gpu_that_this_torch_has_no_kernels_for(
     assert note.startswith("()") and said in note
 
 
+def test_a_full_gpu_is_told_as_that(tiny_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """CUDA takes some memory itself before it can say how much is free, and fails without it."""
+
+    def full(device: torch.device) -> tuple[int, int]:
+        if not device.index:
+            raise RuntimeError("CUDA error: out of memory\nCUDA kernel errors might be …")
+        return 32 * 10**9, 32 * 10**9
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", full)
+    monkeypatch.setattr(torch, "ones", lambda *_, device: full(device))
+    assert loading._device("auto") == loading._device("cuda") == torch.device("cuda", 1)
+    said = (
+        r"cannot be used\. There .* other programs have taken all its memory\. Choose --device cpu"
+    )
+    refused(tiny_folder, said, device="cuda:0")
+
+
 def test_an_apple_gpu_that_is_not_there(tiny_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
     refused(tiny_folder, "no Apple GPU that torch can use", device="mps")
