@@ -14,6 +14,7 @@ import logging
 import torch
 from torch import Tensor
 
+from spare_demo.cuda_graphs import is_out_of_memory
 from spare_demo.pruners import plain
 
 try:
@@ -44,7 +45,9 @@ def _runs(device: torch.device) -> bool:
     one = torch.ones(1, 1, 1, dtype=torch.float64, device=device)
     try:
         return int(steps(one, one[0], one, 1)[0]) == 0
-    except Exception:  # no compiler on this machine, a driver too old, ...
+    except Exception as error:  # no compiler on this machine, a driver too old, ...
+        if is_out_of_memory(error):  # now; the next choice tries again
+            raise
         _log.warning("The fused selection cannot be used here; the plain loop is.", exc_info=True)
         return False
 

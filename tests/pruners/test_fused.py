@@ -84,10 +84,15 @@ def test_runs_of_the_interpreted_kernel_are_the_plain_loops(cases: int) -> None:
 
 def test_a_kernel_that_does_not_run_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
-        raise RuntimeError("no C compiler")
+        raise error
 
     fused._runs.cache_clear()
     monkeypatch.setattr(fused, "steps", fail)
+    error: Exception = torch.OutOfMemoryError("CUDA out of memory.")  # says nothing of the kernel
+    with pytest.raises(torch.OutOfMemoryError):
+        fused.available(torch.device("cpu"))
+    assert fused._runs.cache_info().currsize == 0
+    error = RuntimeError("no C compiler")
     assert not fused.available(torch.device("cpu"))
     fused._runs.cache_clear()
 
