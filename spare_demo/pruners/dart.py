@@ -35,7 +35,7 @@ class DartDiversity(ViewPruner):
 
     name = "dart-diversity"
     title = "DART, diversity only"
-    summary = "A few long tokens as pivots, and for each of them the tokens least like it."
+    summary = "A few tokens with a large norm as pivots, and for each the tokens least like it."
     paper = "SPARE, Table 6, after DART"
     link = "https://arxiv.org/abs/2502.11494"
     cost = "O(n² d)"

@@ -9,7 +9,7 @@ Paper: arXiv 2605.13178. Released code: sejong-rcv/LiteLVLM, .../multimodal_enco
 
 The cosine is divided by sqrt(w) too, so that p is nearly flat and the values' norms decide. With
 one text the floor is k itself: nothing is filled up, and the choice is the lowest relevance of
-SPARE's Fig. 3 with the tokens' lengths left in.
+SPARE's Fig. 3 by inner products in place of cosines.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ class LiteLVLM(ViewPruner):
 
     name = "litelvlm"
     title = "LiteLVLM"
-    summary = "The tokens least like the question, or one of several texts, with lengths left in."
+    summary = (
+        "The tokens least like the question, or one of several texts, by inner products that are "
+        "not normalised."
+    )
     paper = "LiteLVLM, ICML 2026"
     link = "https://arxiv.org/abs/2605.13178"
     needs_text = True
