@@ -117,7 +117,7 @@ def main() -> None:
         "--workers", type=int, default=cores if cuda else 1, help="processes that draw scenes"
     )
     parser.add_argument("--clip", type=Path, help="files of a CLIP that this command trained")
-    parser.add_argument("--length", type=float, help="times the steps of every phase")
+    parser.add_argument("--length", type=float, help="factor on the steps of every phase")
     args = parser.parse_args()
     device = torch.device(args.device)
     length = args.length or (LENGTH_ON_CUDA if device.type == "cuda" else 1)

@@ -178,7 +178,7 @@ class Selection:
 
     @property
     def near_ties(self) -> int | None:
-        """How many picks arithmetic in single precision could have made otherwise.
+        """How many picks could have been different in single precision.
 
         Those whose margin is below `NEAR_TIE`; None where the method reports no margins.
         """
