@@ -22,12 +22,21 @@ PUBLISHED = "published-style loop, in half precision"
 Row = tuple[str, str, str, str]
 
 
+def number(value: float, digits: int = 3) -> str:
+    """A number without a unit, with so many significant digits."""
+    return f"{value:.{digits}g}"
+
+
 def goal(
-    what: str, sign: str, limit: float, value: float, show: Callable[[float], str] = "{:.3g}".format
+    what: str, sign: str, limit: float, value: float, show: Callable[[float], str] = number
 ) -> Row:
     """What it is, what is aimed at, what was measured, and whether that is as good."""
     met = value >= limit if sign == "≥" else value <= limit
-    return what, f"{sign} {show(limit)}", show(value), "met" if met else "missed"
+    shown, digits = show(value), 3
+    while show is number and not met and shown == number(limit):  # else it would look met
+        digits += 1
+        shown = number(value, digits)
+    return what, f"{sign} {show(limit)}", shown, "met" if met else "missed"
 
 
 def rows(results: Path) -> Iterator[Row]:
