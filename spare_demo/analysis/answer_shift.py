@@ -205,7 +205,10 @@ def word_maps(view: View) -> tuple[tuple[str, ...], Tensor]:
     share. Raises ValueError, with a sentence to show, for any other view.
     """
     if not view.text_words:
-        raise ValueError("There are no words to look at. Ask a question, read word by word.")
+        raise ValueError(
+            "This view has no relevance of single words. Encode a question with "
+            'RelevanceOptions(text="tokens").'
+        )
     return view.text_words, raw_cosine(*view.tokens.image_and_text()).cpu()
 
 

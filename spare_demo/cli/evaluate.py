@@ -123,9 +123,11 @@ def evaluate(arguments: argparse.Namespace, settings: Settings) -> None:
         gallery.mine_gallery(arguments)
         return
     if arguments.seeds is not None:
-        raise ValueError("--seeds is of --gallery alone. Leave it out; the random seed is --seed.")
+        raise ValueError(
+            "--seeds is read with --gallery only. Leave it out; the random seed is --seed."
+        )
     if arguments.figures is not None and arguments.report is None:
-        raise ValueError("--figures is of the report alone. Add --report, or leave it out.")
+        raise ValueError("--figures is read with --report only. Add --report, or leave it out.")
     _check_workers(arguments)
     experiment = _experiment(arguments)
     if arguments.resamples < 1:

@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 from spare_demo.ui.visit import Visit
 
 PUT_AWAY = (
-    "This comparison was put away because the connection was lost, because many others are open, "
+    "This comparison was closed because the connection was lost, because many others are open, "
     "or because it was not used for some minutes. Press Ask to see it again."
 )
 IDLE_SECONDS = 600.0

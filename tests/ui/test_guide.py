@@ -277,7 +277,7 @@ def test_the_visits_used_last_stay_open(guide, photo_file) -> None:
     assert visits.get(first) is visit  # used last
     third = visits.put(visit)
     assert visits.find(second) is None
-    words = r"put away because .*many others are open, or .*\. Press Ask"
+    words = r"closed because .*many others are open, or .*\. Press Ask"
     with pytest.raises(ValueError, match=words):
         visits.get(second)
     assert visits.get(first) is visit and visits.get(third) is visit

@@ -680,7 +680,7 @@ def test_sessions_that_asked_are_remembered_by_the_thousand(
 
 
 class Built(NamedTuple):
-    """The page, where one visit beside the first stays open: lost was put away for kept."""
+    """The page, where one visit beside the first stays open: lost was closed for kept."""
 
     demo: gr.Blocks
     visits: OpenVisits
@@ -717,12 +717,12 @@ def test_the_events_of_the_page_go_through_the_open_visits(built: Built) -> None
         )
 
     redraw, pressed, drawn = event("run", 2, False), event("run", 14, True), event("run", 4, False)
-    assert "put away" in str(redraw(5, lost)) and "put away" not in str(redraw(5, kept))
+    assert "was closed" in str(redraw(5, lost)) and "was closed" not in str(redraw(5, kept))
     steps = list(pressed(None, QUESTION, "spare", "cdpruner", 0, "pad", -2, "stretches", "clip",
                          False, "compact", 5, None, lost))  # fmt: skip
-    assert "There is no picture yet" in str(steps) and "put away" not in str(steps)
+    assert "There is no picture yet" in str(steps) and "was closed" not in str(steps)
     for key in (lost, kept):
-        assert ("put away" in str(drawn(0, None, 5, key))) == (key is lost)
+        assert ("was closed" in str(drawn(0, None, 5, key))) == (key is lost)
     # What the page opens on stays, however many came since. Of a dataclass in its place Gradio
     # would copy every tensor whenever somebody opens the page.
     assert visits.get(state.value) is shown and not dataclasses.is_dataclass(state.value)
@@ -742,7 +742,7 @@ def test_a_curve_that_cannot_be_drawn_is_no_fault(built: Built) -> None:
 
     assert "tokens" in str(shown(5, kept))
     assert all("value" not in part for part in shown(-3, kept))  # the box is being typed in
-    assert "put away" in str(shown(5, lost))
+    assert "was closed" in str(shown(5, lost))
 
 
 def test_a_bad_upload_is_refused_as_ask_would_and_changes_nothing_else(

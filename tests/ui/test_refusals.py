@@ -221,7 +221,7 @@ def test_the_button_of_a_file_is_told_that_its_comparison_was_put_away(
     (event,) = (e for e in demo.fns.values() if name in (kind for _, kind in e.targets))
     (reply,) = event.fn(VisitKey(), SimpleNamespace(_data={"panels": ["kept"]})).values()
     sent = json.loads(reply)
-    assert sent["kind"] == "refused" and "was put away" in sent["sentence"]
+    assert sent["kind"] == "refused" and "was closed" in sent["sentence"]
 
 
 def test_the_page_that_waits_for_a_reply_is_told_that_none_will_come() -> None:
