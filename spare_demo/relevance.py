@@ -42,7 +42,7 @@ class RelevanceOptions:
         or "tokens", one embedding per token of it.
     guidance_text: "clip", as in the papers; or "words": the projected visual tokens against the
         language model's input embeddings of the question's keywords, as MMTok takes them, one per
-        token of text. Layer and text are then of no account.
+        token of text. Layer and text are then not read.
     """
 
     layer: int = -2

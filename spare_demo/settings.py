@@ -172,7 +172,7 @@ def check_characters(name: str, text: object) -> str:
 def on_zero_gpu() -> bool:
     """Whether this is a ZeroGPU Space, which lends a GPU to one event at a time.
 
-    It is told by the variable, and in the words, that the package `spaces` goes by.
+    Read from the variable, and by the values, that the package `spaces` uses.
     """
     return os.environ.get("SPACES_ZERO_GPU", "").lower() in ("1", "t", "true")
 

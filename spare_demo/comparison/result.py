@@ -162,7 +162,7 @@ class Result:
 
     @property
     def finished(self) -> bool:
-        """Whether every answer is there that can be."""
+        """Whether every answer that can be given is there."""
         return not self.language_model or set(self.answers) == {UNPRUNED, *self.methods}
 
     @property

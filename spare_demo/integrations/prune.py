@@ -90,8 +90,8 @@ def prune(
         budget: visual tokens kept of each picture, or a share of them such as "12.5%".
         question: what relevance compares the pictures with, one for all or one for each prompt;
             None for none. Methods that need one then run in their text-free form.
-        text: CLIP's text side; None reads the one that belongs to the checkpoint, where a method
-            needs it, once for all calls.
+        text: CLIP's text side; None loads the checkpoint's own when a method first needs it, and
+            keeps it for later calls.
         seed: of methods that draw at random.
         positions: "compact" or "original", as of `model.answer`; None for the family's usual.
         guidance_text: what the question is compared by: "clip", or "words" of the language model,

@@ -35,8 +35,8 @@ _FORMS = {  # form: name, title, summary, needs_text, text_free, deviations
         "question, as released.",
         True,
         "cdpruner-diversity",
-        f"{_EXACT} and no token twice, as the code has them past the rank of the features. Where "
-        "recorded picks differ, 52 to 58 % are the same.",
+        f"{_EXACT} and no token twice, where the code repeats tokens once it is past the rank of "
+        "the features. Where recorded picks differ, 52 to 58 % are the same.",
     ),
     "paper": (
         "cdpruner-paper",

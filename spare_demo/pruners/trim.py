@@ -70,8 +70,8 @@ class Trim(MergingPruner):
     cost = "O(n c)"
     deviations = (
         "With a budget the mean token counts in it; with size=adaptive the number of tokens is "
-        "the picture's own, as released, but for the mean alone where no token stands out: one is "
-        "kept then. Several views share the budget; the code takes one."
+        "the picture's own, as released. Where no token stands out, the code gives the mean alone; "
+        "here one token is kept beside it. Several views share the budget; the code takes one."
     )
 
     def weight(self, tokens: VisualTokens) -> Tensor:

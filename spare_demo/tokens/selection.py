@@ -31,16 +31,16 @@ class Selection:
             accepted; it is stored as a LongTensor on the CPU, detached from what was passed.
         gain: (k,) or None, the criterion's value when each token was picked.
         features: (r, d) or None, only for methods that merge tokens: what the language model
-            receives instead of the picked rows, in that order. Read back from a file they are gone.
+            receives instead of the picked rows, in that order. A file does not hold them.
         sources: (r, n) or None, how much of each patch went into each merged row; a patch that a
             row grew from counts 1 in it.
         margin: (k,) or None, the lead of each pick over the next best token as a share of its
             value, 0 (a tie) to 1.
         informed: how many of the picks the criterion made, those with a gain above 0: of one view
             the first ones. The others lie in the span of these, where it has nothing left to
-            choose by. None of methods that always have something.
+            choose by. None for methods whose criterion never runs out.
         bias: (r,) or None, only beside merged features: what is added to every attention score of
-            each row, in all layers of the language model. Read back from a file it is gone, too.
+            each row, in all layers of the language model. A file does not hold it either.
 
     Raises ValueError for an empty, repeated, negative or non-integer order. Whether the
     indices fit a picture is known only with its n: see `check`.

@@ -80,7 +80,7 @@ def load_model(
         warm_up: False runs no pass and captures none, for a process that has no device itself.
 
     Raises:
-        ModelError: with what to do next. Whether `instead_of` is still there, it says itself.
+        ModelError: with what to do next. `instead_of.closed` says whether that model is gone.
     """
     if not isinstance(name, str | os.PathLike):
         raise _no_such_model(name)
@@ -151,7 +151,7 @@ def load_model(
         try:
             fit.make_room()
         except BaseException:
-            model.close("It was not wanted any more.")
+            model.close("It is no longer needed.")
             raise
     return model
 
