@@ -151,9 +151,12 @@ def _button(slot: str, result: LeaveOneOut) -> str:
     if not result.done or result.merged:
         return ""
     words = "the token that carries it" if result.turning else "the token with the largest loss"
+    token = result.carrier.token
+    # js/carrier.js gets the map only once both methods are through, which Stop may come before.
+    others = [removal.token for removal in result.removals if removal.token != token]
     return (
-        f'<button type="button" class="remove-carrier" data-slot="{slot}" '
-        f'data-token="{result.carrier.token}">Remove {words}</button>'
+        f'<button type="button" class="remove-carrier" data-slot="{slot}" data-token="{token}" '
+        f'data-others="{others}">Remove {words}</button>'
     )
 
 

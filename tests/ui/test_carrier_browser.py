@@ -97,6 +97,21 @@ def test_a_search_that_was_stopped_says_so(visitor) -> None:
     assert said.evaluate(after) == '" stopped"'
 
 
+def test_the_token_found_before_stop_can_be_removed(visitor) -> None:
+    visitor.page.get_by_role("button", name="192", exact=True).click()
+    visitor.expect_answers(576, 192, 192)
+    visitor.find("#find-carrier").click()
+    button = visitor.find("#carrier .carried.a .remove-carrier")
+    expect(button).to_be_visible()
+    visitor.find("#stop").click()
+    expect(visitor.find("#ask")).to_be_visible()
+    expect(visitor.find("#carrier .remove-carrier")).to_have_count(1)  # B is not through
+    button.click()
+    expect(visitor.find("#own-answer h3")).to_have_text("Your set · 191")
+    token = int(button.get_attribute("data-token"))
+    assert visitor.page.evaluate("token => SPARE.state.own[token]", token) == 0
+
+
 def test_a_search_gives_way_once_its_time_is_over_and_others_wait(
     visitor, served, photo_file, monkeypatch
 ) -> None:

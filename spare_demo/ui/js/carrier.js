@@ -52,8 +52,6 @@
 
   document.addEventListener('click', ({target}) => {
     const button = target.closest?.('.remove-carrier');
-    if (!button) return;
-    const {slot, token} = button.dataset;
-    SPARE.askWith([...last.slots[slot].tokens].filter((kept) => kept !== Number(token)));
+    if (button) SPARE.askWith(JSON.parse(button.dataset.others));
   });
 })();
