@@ -139,9 +139,12 @@
     return true;
   };
 
-  // So does a picture pasted anywhere on the page.
+  // So does a picture pasted anywhere on the page. Office programs add one to the words that they copy:
+  // in a box these are meant, unless they only name the picture, as those of a copied file do.
   document.addEventListener('paste', (event) => {
     const file = [...event.clipboardData?.files ?? []].find(({type}) => type.startsWith('image/'));
-    if (file && SPARE.choose(file)) event.preventDefault();
+    const words = event.target.matches?.('textarea, input') && event.clipboardData.getData('text');
+    if (!file || (words && !words.includes(file.name))) return;
+    if (SPARE.choose(file)) event.preventDefault();
   });
 })();
