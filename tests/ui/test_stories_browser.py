@@ -71,6 +71,22 @@ def test_tokens_are_not_pixels(visitor, opened: Visit) -> None:
     expect(text).to_contain_text(f"answers “{answer}” ({verdict.inner_text()})")
 
 
+def test_who_goes_on_before_the_picks_are_here_waits_for_them(visitor) -> None:
+    visitor.choose_method("a", "VisPruner")
+    visitor.expect_answers(576, 64, 64)
+    held: list = []
+    visitor.page.route("**/queue/join*", lambda route: held.append(route))
+    text = tell(visitor, "pixels")
+    expect(text).to_have_text("Waiting for the picks of this budget.")
+    go_on(visitor, 2)
+    go_on(visitor, 3)
+    expect(text).to_have_text("Waiting for the picks of this budget.")
+    for route in held:
+        route.continue_()
+    visitor.page.unroute("**/queue/join*")
+    expect(text).to_contain_text("“Your set” began with A's plain patches")
+
+
 def test_diversity_is_not_reconstruction(visitor, opened: Visit) -> None:
     text = tell(visitor, "diversity")
     picks = opened.exploration.selections(16)

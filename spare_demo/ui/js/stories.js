@@ -3,7 +3,7 @@
 //
 // A story is {lacks(data), suits(data), steps}: `lacks` gives the sentence why it cannot be told
 // here, or null; `suits` whether A and B are methods that it can compare, absent where any are. A step
-// is {set(data), words(data)}: `words` gives null while what it reads is still on its way.
+// is {set(data), words(data)}: `words` gives null while what it reads is still on its way, and `set` false.
 'use strict';
 SPARE.stories = (() => {
   const {state, emit, number, say, tokensWord} = SPARE;
@@ -112,6 +112,7 @@ SPARE.stories = (() => {
       },
       {
         set(data) {
+          if (!data.picks('A', state.k)) return false;
           const flags = new Uint8Array(data.n);
           for (const token of plainPicks(data)) flags[token] = 1;
           emit('own', flags);

@@ -46,10 +46,10 @@ SPARE.storyCard = (element, trigger) => {
       return 'Setting A and B to two methods that this story compares.';
     }
     if (!isSet) {
-      isSet = true;
-      steps[step].set(data);
+      isSet = true;  // before, since what is set may draw the pictures and come back here
+      if (steps[step].set(data) === false) isSet = false;
     }
-    return steps[step].words(data) || 'Waiting for the picks of this budget.';
+    return (isSet && steps[step].words(data)) || 'Waiting for the picks of this budget.';
   }
 
   function update() {
