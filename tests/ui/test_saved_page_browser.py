@@ -132,10 +132,16 @@ def test_answers_are_called_old_beside_a_budget_the_browser_put_back(saved: Path
     page.goto(saved.as_uri())
     page.locator("#tokens").fill("200")
     expect(page.locator(".stale-note")).to_contain_text("The picture shows 200")
+    visitor = browsing.Visitor(page)
+    visitor.layer("order", of="B")
+    expect(visitor.caption).to_contain_text("B CDPruner picked 200 of 576 tokens")
     page.goto("about:blank")
     page.go_back()
     expect(page.locator("#tokens")).to_have_value("200")
     expect(page.locator(".stale-note")).to_contain_text("The picture shows 200")
+    # So are the layer and the picture.
+    expect(page.locator(".viewer input[value=order]")).to_be_checked()
+    expect(visitor.caption).to_contain_text("B CDPruner picked 200 of 576 tokens")
     page.close()
 
 

@@ -14,8 +14,13 @@
   SPARE.on('budget', (k) => {
     for (const field of fields) if (Number(field.value) !== k) field.value = k;
   });
-  // A browser that comes back to the page puts its numbers back, without a word.
-  SPARE.on('data', () => SPARE.emit('budget', SPARE.state.k));
+  // A browser that comes back to the page puts its numbers and choices back, without a word.
+  SPARE.on('data', () => {
+    SPARE.emit('budget', SPARE.state.k);
+    for (const choice of document.querySelectorAll('.viewer .tools input:checked')) {
+      choice.dispatchEvent(new Event('change', {bubbles: true}));
+    }
+  });
 
   const file = atob(part('comparison').textContent);
   SPARE.show(SPARE.unbundle(Uint8Array.from(file, (letter) => letter.charCodeAt(0)).buffer));
