@@ -78,14 +78,19 @@ def settings_panel(
         return value.partition(":")[0]
 
     in_line: dict[str, Any] = {"concurrency_limit": 1, "concurrency_id": "panels"}
-    name_shown, change_count = gr.State(name_of(dropdown.value)), gr.State(0)
-    dropdown.change(name_of, dropdown, name_shown, **QUIET)
+
+    def follow(value: str, shown: str, count: int) -> tuple[Any, Any]:
+        """Another panel where the menu says what this one does not."""
+        return (gr.skip(), gr.skip()) if value == shown else (value, count + 1)
+
+    shown, panel_count, change_count = gr.State(dropdown.value), gr.State(0), gr.State(0)
+    dropdown.change(follow, [dropdown, shown, panel_count], [shown, panel_count], **QUIET)
 
     with gr.Accordion(f"Settings of {slot}", open=False, elem_id=f"tune-{slot.lower()}"):
         # One at a time: two panels that are made in one moment change one another's list of parts.
         @gr.render(
             inputs=[dropdown],
-            triggers=[demo.load, name_shown.change],
+            triggers=[demo.load, panel_count.change],
             show_progress="hidden",
             **in_line,
         )
@@ -110,16 +115,16 @@ def settings_panel(
                 try:
                     value = choose(name, [field.name for field in fields], values)
                 except ValueError as error:
-                    return [gr.skip(), gr.skip(), panels.message_html(str(error))]
+                    return [gr.skip(), gr.skip(), gr.skip(), panels.message_html(str(error))]
                 if value == current:
-                    return [gr.skip(), gr.skip(), ""]
+                    return [gr.skip(), gr.skip(), gr.skip(), ""]
                 choices = menu(partial(against, guidance_text=by), value)
-                return [gr.update(choices=choices, value=value), count + 1, ""]
+                return [gr.update(choices=choices, value=value), value, count + 1, ""]
 
             for part in parts:
                 events = [part.input] if isinstance(part, gr.Dropdown) else [part.submit, part.blur]
                 for event in events:
-                    outputs = [dropdown, change_count, message]
+                    outputs = [dropdown, shown, change_count, message]
                     inputs = [dropdown, change_count, guidance_text, *parts]
                     # Gradio would keep a line of its own for every panel that it ever made.
                     event(apply, inputs, outputs, **in_line, **QUIET)

@@ -21,6 +21,13 @@ def test_a_setting_changes_the_menu_and_the_answers(visitor) -> None:
     page.get_by_role("option", name="euclidean", exact=True).click()
     expect(heading).to_have_text("A DivPrune (metric=euclidean) · 64")
     expect(menu).to_have_value("DivPrune (metric=euclidean)")
+    # The panel says what the menu does, which has the method as usual beside it.
+    visitor.choose_method("a", "DivPrune")
+    expect(heading).to_have_text("A DivPrune · 64")
+    expect(panel.get_by_label("Distance")).to_have_value("cosine")
+    visitor.choose_method("a", "DivPrune (metric=euclidean)")
+    expect(heading).to_have_text("A DivPrune (metric=euclidean) · 64")
+    expect(panel.get_by_label("Distance")).to_have_value("euclidean")
 
     # What is chosen while an answer runs is not lost.
     for title in ("Uniform grid", "Random", "VisionZip"):
