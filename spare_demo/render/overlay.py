@@ -134,10 +134,11 @@ def layer_overlay(
     if rows:
         into = counted(rows, "row")
         entries.append(hatch_entry(canvas, f"merged {others} into {into}", colour, DROPPED))
+        from_others = counted(others, "other")
         if layer_set.grown:
-            sentence += say("layer grown", rows=rows, others=others)
+            sentence += say("layer grown", rows=rows, others=from_others)
         else:
-            sentence += say("layer merged", rows=into, others=others)
+            sentence += say("layer merged", rows=into, others=from_others)
     entries.append(Entry(f"dropped {n - count - others}"))
     note = f"layer {layer + 1} of {depth}: {len(layer_set)} of {n} rows"
     items: list[Item] = [
@@ -210,10 +211,10 @@ def question_difference(
     display = difference(canvas, first, second, *names, jaccard, chance, _QUESTION_COLOURS)
     a, b = (token_flags(kept, canvas.grid.n) for kept in (first, second))
     both, came = int((a & b).sum()), int((b & ~a).sum())
-    were = "was" if both == 1 else "were"
+    were, were_others = ("was" if count == 1 else "were" for count in (both, came))
     sentence = (
         f"Of the {tokens_word(int(a.sum()))} that {label} kept for the first question, {both} "
-        f"{were} kept for the second too; {came} others were kept instead. "
+        f"{were} kept for the second too; {counted(came, 'other')} {were_others} kept instead. "
         f"Jaccard {jaccard:.2f} (two random picks: {chance:.2f})."
     )
     return replace(display, sentence=sentence)

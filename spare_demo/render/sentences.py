@@ -14,8 +14,8 @@ TEMPLATES = {
     "both in padding": " {count_a} of {a}'s and {count_b} of {b}'s lie in padding.",
     "jaccard": "Jaccard {share} (two random picks: {chance})",
     "layer": "In layer {layer} of {depth} {label} still has {count} of {tokens}",
-    "layer merged": ", and {rows} merged from {others} others",
-    "layer grown": ", {rows} of them mixed with {others} others",
+    "layer merged": ", and {rows} merged from {others}",
+    "layer grown": ", {rows} of them mixed with {others}",
     "merged": "{label} merged {tokens} into {rows}: {alone} unchanged, {grown} with others mixed "
     "in, {without} of no single patch. {mixed} are only mixed in, {unused} are unused.",
     "order": "{label} picked {count} of {tokens}",

@@ -110,6 +110,8 @@ def test_moved_picks_are_counted(canvas: Canvas) -> None:
         "Of the 3 tokens that SPARE kept for the first question, 1 was kept for the second too; "
         "2 others were kept instead. Jaccard 0.20 (two random picks: 0.11)."
     )
+    drawn = question_difference(canvas, [1, 2, 3], [2, 3, 4], "SPARE", 0.5, 0.11)
+    assert "2 were kept for the second too; 1 other was kept instead." in drawn.sentence
 
 
 def test_the_kl_curve_draws_and_says_its_numbers() -> None:

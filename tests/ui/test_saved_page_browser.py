@@ -114,6 +114,9 @@ def test_slider_scrubber_and_why_work_alone(saved: Path, open_page: Open) -> Non
     number.fill("570")
     page.find(".play").click()
     expect(slider).to_have_value("576")
+    number.fill("1")
+    point(page)
+    expect(page.find(".reason.a .rank")).to_have_text("not among the one pick")
     number.fill("64")
     point(page)
     assert page.find(".layers input[value=own]").count() == 0

@@ -139,7 +139,9 @@ SPARE.layers = (() => {
     if (!held) return waiting(data.slots[slot], k);
     const {kept: flags, merged, count, others, rows, grown} = held, colour = colours.mark[slot];
     const into = rows === 1 ? '1 row' : `${rows} rows`;
-    const mixed = () => grown ? say('layer grown', {rows, others}) : say('layer merged', {rows: into, others});
+    const from = others === 1 ? '1 other' : `${others} others`;
+    const mixed = () => (grown ? say('layer grown', {rows, others: from})
+      : say('layer merged', {rows: into, others: from}));
     return {
       name: `in layer ${slot}`, base: 'dim',
       keys(into) {

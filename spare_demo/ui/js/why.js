@@ -156,9 +156,10 @@ SPARE.why = (element, trigger) => {
       inside = SPARE.saved ? '<p>A saved page does not hold the reasons for many tokens or several views.</p>'
         : '<p>Asking the server …</p>';
     } else {
-      const rank = reason.rank === null ? `<b>not among</b> the ${data.picks(slot, k).count} picks`
-        : `<b>pick ${reason.rank}</b> of ${data.picks(slot, k).count}`;
-      const sentence = verdict(method, reason, data.picks(slot, k).count);
+      const {count} = data.picks(slot, k);
+      const rank = reason.rank === null ? `<b>not among</b> the ${count === 1 ? 'one pick' : `${count} picks`}`
+        : `<b>pick ${reason.rank}</b> of ${count}`;
+      const sentence = verdict(method, reason, count);
       inside = (sentence ? `<p class="verdict">${sentence}</p>` : '') +
         `<p class="rank">${rank}</p>${factors(slot, reason)}`;
       if (method.merges) inside += mixed(slot);

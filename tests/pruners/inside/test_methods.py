@@ -272,6 +272,9 @@ def test_a_layer_shows_kept_merged_and_dropped(result: Result) -> None:
     drawn = layer_overlay(canvas, LayerSet(2, torch.tensor([0, 5]), sources), 2, 6, BLUE, "It")
     assert "In layer 3 of 6 It still has 2 of 16 tokens" in drawn.sentence
     assert "1 row merged from 2 others" in drawn.sentence
+    layer_set = LayerSet(2, torch.tensor([0, 5, 9]), sources)
+    one = layer_overlay(canvas, layer_set, 2, 6, BLUE, "It").sentence
+    assert one.endswith(", and 1 row merged from 1 other.")
     picture, plain = np.array(drawn.image), np.array(canvas.dim)
 
     def corner(token: int) -> tuple[slice, slice]:
