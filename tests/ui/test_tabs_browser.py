@@ -10,21 +10,24 @@ import pytest
 from browsing import MARKS, Visitor, expect
 from pages import Page
 
+from spare_demo.ui.gradio_compat.queue import events_in_queue
+
 pytestmark = MARKS
 TABS = 3
 JOIN = "**/queue/join*"
 
 
-def answer_late(route: Any) -> None:
-    """Holds the reply that names a run until the run is over."""
-    response = route.fetch()
-    time.sleep(0.3)
-    route.fulfill(response=response)
-
-
 @pytest.fixture
 def tabs(browser: Any, served: Page) -> Iterator[list[Visitor]]:
     """Tabs in which each run was over before the page knew its name."""
+
+    def answer_late(route: Any) -> None:
+        response = route.fetch()
+        while any(events_in_queue(served.demo)):
+            time.sleep(0.05)
+        time.sleep(0.1)  # its results are sent
+        route.fulfill(response=response)
+
     with browser.new_context() as context:
         context.route(JOIN, answer_late)
         tabs = [Visitor(context.new_page()).open(served.url) for _ in range(TABS)]
