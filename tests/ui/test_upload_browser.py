@@ -91,6 +91,32 @@ def test_a_picture_pasted_anywhere_is_taken_and_words_are_left_alone(visitor) ->
     expect(visitor.find(COVER)).to_have_count(0)
 
 
+def test_a_picture_dropped_beside_the_box_is_taken_and_no_file_leaves_the_page(visitor) -> None:
+    drop = """([kind, inside, ofPage]) => {
+        const dataTransfer = new DataTransfer(), stage = document.querySelector('#stage .board');
+        dataTransfer.items.add(new File([Uint8Array.from(inside)], 'dropped', {type: kind}));
+        const drag = (name) => stage.dispatchEvent(
+            new DragEvent(name, {dataTransfer, bubbles: true, cancelable: true}));
+        if (ofPage) drag('dragstart');
+        const left = [drag('dragover'), drag('drop')];
+        if (ofPage) drag('dragend');
+        return left;
+    }"""
+    picture = list(encoded(Image.new("RGB", (30, 20), "navy")))
+    message = visitor.find("#message")
+    assert visitor.page.evaluate(drop, ["image/png", picture, True]) == [True, True]
+    expect(visitor.find(COVER)).to_have_count(0)
+    assert visitor.page.evaluate(drop, ["text/plain", [65], False]) == [False, False]
+    expect(message).to_have_text(
+        "This file is not a picture. Save it as PNG or JPEG and drop that."
+    )
+    assert visitor.page.evaluate(drop, ["image/png", picture, False]) == [False, False]
+    expect(visitor.find(f"{COVER} img")).to_be_visible()
+    expect(message).to_have_text("")
+    visitor.ask("What is it?")
+    expect(visitor.find(COVER)).to_have_count(0)
+
+
 def test_a_picture_that_breaks_off_on_its_way_is_asked_for_again(
     visitor, wide_picture: Path
 ) -> None:
@@ -102,9 +128,7 @@ def test_a_picture_that_breaks_off_on_its_way_is_asked_for_again(
     visitor.page.unroute("**/upload?*")
     visitor.upload(wide_picture)
     expect(sentence).to_have_count(0)
-    visitor.errors.clear()  # the browser's own
-    visitor.find(".toast-close").click()  # Gradio's own
-    expect(visitor.find(".toast-body")).to_have_count(0)
+    visitor.forget_failures()
 
 
 @pytest.mark.parametrize("key", [False, True])

@@ -147,4 +147,21 @@
     if (!file || (words && !words.includes(file.name))) return;
     if (SPARE.choose(file)) event.preventDefault();
   });
+
+  // And one that is dropped beside the box, as on the stage: a browser may leave the page for it.
+  let ofPage = false;  // what is dragged
+  document.addEventListener('dragstart', () => { ofPage = true; });
+  document.addEventListener('dragend', () => { ofPage = false; });
+  const brings = ({dataTransfer, target}) => !ofPage && dataTransfer?.types.includes('Files')
+    && !target.closest?.('#picture');
+  document.addEventListener('dragover', (event) => {
+    if (brings(event)) event.preventDefault();
+  });
+  document.addEventListener('drop', (event) => {
+    if (!brings(event)) return;
+    event.preventDefault();
+    const file = [...event.dataTransfer.files].find(({type}) => type.startsWith('image/'));
+    if (file) SPARE.choose(file);
+    else tell('This file is not a picture. Save it as PNG or JPEG and drop that.');
+  });
 })();
