@@ -29,6 +29,7 @@ def small(name: str) -> Any:
     return config
 
 
+@pytest.mark.long
 def test_download_load_ask_and_start_again_without_a_byte_moved(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -79,12 +79,12 @@ def settings_panel(
 
     in_line: dict[str, Any] = {"concurrency_limit": 1, "concurrency_id": "panels"}
 
-    def follow(value: str, shown: str, count: int) -> tuple[Any, Any]:
+    def follow_menu(value: str, shown: str, count: int) -> tuple[Any, Any]:
         """Another panel where the menu says what this one does not."""
         return (gr.skip(), gr.skip()) if value == shown else (value, count + 1)
 
     shown, panel_count, change_count = gr.State(dropdown.value), gr.State(0), gr.State(0)
-    dropdown.change(follow, [dropdown, shown, panel_count], [shown, panel_count], **QUIET)
+    dropdown.change(follow_menu, [dropdown, shown, panel_count], [shown, panel_count], **QUIET)
 
     with gr.Accordion(f"Settings of {slot}", open=False, elem_id=f"tune-{slot.lower()}"):
         # One at a time: two panels that are made in one moment change one another's list of parts.

@@ -89,6 +89,7 @@ main(["serve", "--model", "built-in", "--port", sys.argv[1]])
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library")
 def test_the_threads_of_a_server_share_heaps_whose_memory_can_be_given_back(tmp_path: Path) -> None:
     report = tmp_path / "heaps.xml"

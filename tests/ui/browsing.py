@@ -72,6 +72,13 @@ class Visitor:
         hosts = {urlsplit(url).netloc for url in self.requests}
         assert hosts - {""} == {urlsplit(self.page.url).netloc}  # "" is data: and blob:
 
+    def forget_failures(self) -> None:
+        """Clears what the browser and Gradio say of requests that a test lets fail."""
+        self.errors.clear()
+        for close in self.find(".toast-close").all():
+            close.click()
+        expect(self.find(".toast-body")).to_have_count(0)
+
     def state(self) -> list[Any]:
         """What the page shows and has set."""
         return self.page.evaluate(_STATE)  # type: ignore[no-any-return]

@@ -744,7 +744,7 @@ def test_who_leaves_a_run_for_a_link_finds_what_the_link_says(visitor, served) -
     expect(visitor.find("#answers h3").nth(1)).to_have_text("A Uniform grid · 32")
     expect(visitor.find("#notice .message")).to_have_count(0)
     assert visitor.page.url.endswith("/?a=uniform&k=32")
-    visitor.errors.clear()  # Gradio's own word on the run that it breaks off
+    visitor.forget_failures()  # of the run that Gradio breaks off
 
 
 def test_a_link_that_leads_nowhere_leaves_a_page_that_asks_on(visitor) -> None:
@@ -753,4 +753,4 @@ def test_a_link_that_leads_nowhere_leaves_a_page_that_asks_on(visitor) -> None:
         visitor.page.evaluate("location.assign('nowhere')")
     visitor.page.evaluate("fetch('icon.svg').then(({ok}) => { window.answered = ok; }); 0")
     visitor.page.wait_for_function("window.answered")
-    visitor.errors.clear()  # Gradio's own words on what it was loading
+    visitor.forget_failures()  # what it was loading

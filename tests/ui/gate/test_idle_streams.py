@@ -24,11 +24,12 @@ class Session:
     def __init__(self, page: Page, name: str) -> None:
         self._page, self._name = page, name
         self._run = next(
-            number for number, event in page.demo.fns.items() if event.api_name == "name_of"
+            number for number, event in page.demo.fns.items() if event.api_name == "follow_menu"
         )
 
     def join(self) -> str:
-        body = {"fn_index": self._run, "data": ["spare"], "session_hash": self._name}
+        inputs = ["spare", None, None]
+        body = {"fn_index": self._run, "data": inputs, "session_hash": self._name}
         return self._page.post("queue/join", body).raise_for_status().json()["event_id"]
 
     def messages(self) -> Iterator[dict[str, Any]]:
