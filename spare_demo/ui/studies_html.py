@@ -141,22 +141,22 @@ def carrier_html(
             parts.append(
                 f'<section class="carried {slot.lower()}">'
                 f"{words_html(sentence, results[slot].done)}"
-                f"{_button(slot, results[slot])}</section>"
+                f"{_button(results[slot])}</section>"
             )
     return "".join(parts)
 
 
-def _button(slot: str, result: LeaveOneOut) -> str:
+def _button(result: LeaveOneOut) -> str:
     """Nothing where no patch can be taken from a set made by hand."""
     if not result.done or result.merged:
         return ""
     words = "the token that carries it" if result.turning else "the token with the largest loss"
-    token = result.carrier.token
     # js/carrier.js gets the map only once both methods are through, which Stop may come before.
-    others = [removal.token for removal in result.removals if removal.token != token]
+    found = result.carrier.token
+    others = [removal.token for removal in result.removals if removal.token != found]
     return (
-        f'<button type="button" class="remove-carrier" data-slot="{slot}" data-token="{token}" '
-        f'data-others="{others}">Remove {words}</button>'
+        f'<button type="button" class="remove-carrier" data-others="{others}">'
+        f"Remove {words}</button>"
     )
 
 
