@@ -24,6 +24,7 @@ from spare_demo.ui.examples import FOLDER, knows_only_scenes
 from spare_demo.ui.gallery import OPENED, gallery_panel
 from spare_demo.ui.gate import layers
 from spare_demo.ui.gate.refusals import refuse_unread
+from spare_demo.ui.gradio_compat.building import without_unserved_apps
 from spare_demo.ui.gradio_compat.files import (
     UploadProgress,
     cached_picture,
@@ -52,6 +53,7 @@ MOST_SESSIONS = 128
 """Visitors of whom Gradio keeps a copy of the page, about half a megabyte each."""
 
 
+@without_unserved_apps()
 def build(
     model: Model,
     settings: Settings,

@@ -18,6 +18,7 @@ from pages import run_apart
 from PIL import Image
 
 import spare_demo.ui
+from spare_demo.ui.gradio_compat.building import without_unserved_apps
 from spare_demo.ui.gradio_compat.importing import without_type_files
 from spare_demo.ui.gradio_compat.parts import NumberAsSent, SliderAsSent, photo_input
 from spare_demo.ui.gradio_compat.processing import Page
@@ -46,6 +47,17 @@ def test_gradio_is_imported_without_looking_at_its_files_of_types(
     with pytest.raises(ValueError):
         component_meta.create_or_modify_pyi(gr.Number, "Number", [])
     assert looked == ["Number"]
+
+
+def test_only_the_app_that_is_served_is_made() -> None:
+    with without_unserved_apps():
+        with gr.Blocks(analytics_enabled=False) as built:
+            gr.Number()
+        built.queue(max_size=3)
+    assert built.app is None
+    with gr.Blocks(analytics_enabled=False) as other:
+        gr.Number()
+    assert other.app is not None
 
 
 @pytest.mark.parametrize(
