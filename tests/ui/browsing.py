@@ -20,6 +20,17 @@ except ModuleNotFoundError:  # skips the file that imports this one
     pytest.skip("playwright is not installed", allow_module_level=True)
 
 CHROMIUM = Path("/usr/bin/chromium")
+FEATURES_OFF = (
+    # Pages of Chromium's own for the list below its address bar, 400 files of JavaScript. Headless,
+    # too, it loads them for every window: a quarter of the time that a page takes to open.
+    *("WebUIOmniboxPopup", "WebUIOmniboxAimPopup"),
+    # What Playwright turns off by the flag that ours replaces, as far as it concerns one machine.
+    *("AvoidUnnecessaryBeforeUnloadCheckSync", "DestroyProfileOnBrowserClose", "PaintHolding"),
+    *("AvoidCorsURLLoaderRestartOnRedirect", "ThirdPartyStoragePartitioning", "MediaRouter"),
+    *("HttpsUpgrades", "HttpsFirstBalancedModeAutoEnable", "LensOverlay", "OptimizationHints"),
+    *("NetworkTimeServiceQuerying", "AimEnabled", "PreconnectToSearch"),
+)
+FLAGS = ["--disable-dev-shm-usage", f"--disable-features={','.join(FEATURES_OFF)}"]
 PATIENCE = 120_000  # milliseconds; a busy machine is no failure
 WINDOW: sync_api.ViewportSize = {"width": 1440, "height": 900}
 MARKS = [

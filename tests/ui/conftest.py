@@ -225,12 +225,10 @@ def hold(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Page], HeldModel
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
     """One Chromium for all tests of a worker; it leaves an event loop running in this thread."""
-    from browsing import CHROMIUM, sync_api
+    from browsing import CHROMIUM, FLAGS, sync_api
 
     with sync_api.sync_playwright() as playwright:
-        started = playwright.chromium.launch(
-            executable_path=str(CHROMIUM), args=["--disable-dev-shm-usage"]
-        )
+        started = playwright.chromium.launch(executable_path=str(CHROMIUM), args=FLAGS)
         yield started
         started.close()
 
