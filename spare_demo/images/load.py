@@ -19,6 +19,7 @@ from typing import IO
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
+from PIL.PngImagePlugin import PngImageFile
 
 from spare_demo.images.bounded_process import run_bounded
 from spare_demo.images.file_parts import TIFF_HEADS, has_too_many_parts, tags_exceed
@@ -171,12 +172,13 @@ def _refusing(refusal: str, max_pixels: int) -> Iterator[None]:
 
 def _decode(image: Image.Image, max_pixels: int) -> Image.Image:
     _check_size(image.size, max_pixels)
+    stored = image.tile[0].args if isinstance(image, PngImageFile) and image.tile else None
     with _refusing(_DAMAGED, max_pixels):
         image.load()
     if tags_exceed(_exif_of(image)):  # which may follow the pixels of a PNG
         raise PictureError(_OVERLOADED)
     _check_size(image.size, max_pixels)  # an ICO or GIF may hold more than it announced
-    result = _to_rgb(_upright(image))
+    result = _to_rgb(_upright(_with_key_as_loaded(image, stored)))
     if result is image:
         result = image.copy()
     result.info = {}
@@ -202,6 +204,22 @@ def _too_large(size: tuple[int, int] | None, max_pixels: int) -> str:
         f"{what}; at most {max_pixels / 1e6:g} million pixels are accepted. "
         "Make it smaller and choose that."
     )
+
+
+def _with_key_as_loaded(image: Image.Image, stored: object) -> Image.Image:
+    """The one transparent colour of a PNG in 8 bits, as Pillow gives the pixels but not the colour.
+
+    stored: Pillow's name for how the pixels lie in the file.
+    """
+    key = image.info.get("transparency")
+    if key is None or stored not in ("L;2", "L;4", "RGB;16B"):
+        return image
+    image = image.copy()
+    if stored == "RGB;16B":
+        image.info["transparency"] = tuple(level // 256 for level in key)
+    else:
+        image.info["transparency"] = key * {"L;2": 85, "L;4": 17}[stored]
+    return image
 
 
 def _exif_of(image: Image.Image) -> bytes:

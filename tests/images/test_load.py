@@ -2,6 +2,7 @@
 
 import io
 import struct
+import zlib
 
 import numpy as np
 import pytest
@@ -131,6 +132,36 @@ def test_one_transparent_level_of_a_sixteen_bit_png():
     raw = Image.fromarray(np.array([[300, 301, 32_896]], np.uint16))
     opened = open_picture(encoded(raw, transparency=300))
     assert levels(opened).tolist() == [[255, 1, 128]]
+
+
+def png_row(bits, kind, row, transparent):
+    """A PNG of four pixels with one transparent colour, as no library here writes it."""
+    head = struct.pack(">IIBBBBB", 4, 1, bits, kind, 0, 0, 0)
+    parts = {b"IHDR": head, b"tRNS": transparent, b"IDAT": zlib.compress(b"\0" + row), b"IEND": b""}
+    return b"\x89PNG\r\n\x1a\n" + b"".join(chunk(name, data) for name, data in parts.items())
+
+
+@pytest.mark.parametrize(
+    ("bits", "row", "key", "expected"),
+    [
+        (1, [0b0100_0000], 1, [0, 255, 0, 0]),
+        (2, [0b0001_1000], 1, [0, 255, 170, 0]),
+        (4, [0x05, 0xA0], 5, [0, 255, 170, 0]),
+        (8, [0, 5, 100, 0], 5, [0, 255, 100, 0]),
+    ],
+)
+def test_one_transparent_level_of_few_bits(bits, row, key, expected):
+    opened = open_picture(png_row(bits, 0, bytes(row), struct.pack(">H", key)))
+    assert levels(opened).tolist() == [expected]
+
+
+def test_one_transparent_colour_of_sixteen_bits():
+    pixels = [(0, 0, 0), (256, 512, 768), (2_570, 0, 0), (65_535, 0, 0)]
+    row, key = struct.pack(">12H", *sum(pixels, ())), struct.pack(">3H", *pixels[1])
+    opened = open_picture(png_row(16, 2, row, key))
+    assert [opened.getpixel((x, 0)) for x in range(4)] == [
+        *((0, 0, 0), (255, 255, 255), (10, 0, 0), (255, 0, 0)),
+    ]
 
 
 @pytest.mark.parametrize(("top", "low"), [(1, 0), (255, 0), (65_535, 0), (1e7, 0), (3.0, -3.0)])
