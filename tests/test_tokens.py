@@ -164,10 +164,10 @@ def test_public_names_are_there_and_others_are_not() -> None:
         spare_demo.nothing  # noqa: B018
 
 
-def test_the_science_loads_nothing_heavier_than_torch() -> None:
+def test_the_science_and_the_list_of_methods_load_nothing_heavier_than_torch() -> None:
     program = (
         "import sys; from spare_demo import PRUNERS, Selection, VisualTokens; "
-        "import spare_demo.measures, spare_demo.images.geometry; "
+        "import spare_demo.measures, spare_demo.images.geometry, spare_demo.cli.methods; "
         "print([m for m in ('transformers', 'open_clip', 'gradio', 'plotly') if m in sys.modules])"
     )
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)

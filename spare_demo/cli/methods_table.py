@@ -14,16 +14,18 @@ import statistics
 import time
 import timeit
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from PIL import Image
 
-from spare_demo.models import Model, View
 from spare_demo.pruners import PRUNERS, Method
 from spare_demo.pruners.inside.base import LayerPruner
 from spare_demo.pruners.options import fields_of
 from spare_demo.pruners.plan import Choice, LayerReading, Stop
 from spare_demo.table import markdown_table
+
+if TYPE_CHECKING:
+    from spare_demo.models import Model, View
 
 BUDGET, RUNS = 64, 5
 

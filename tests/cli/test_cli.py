@@ -211,7 +211,7 @@ def test_the_table_of_methods_says_what_cannot_run(
     monkeypatch: pytest.MonkeyPatch, tiny_model: LlavaModel, capsys: pytest.CaptureFixture[str]
 ) -> None:
     mute = LlavaModel(tiny_model.hf, tiny_model.processor, None, name="mute")
-    monkeypatch.setattr("spare_demo.cli.methods.load_model", lambda *_, **__: mute)
+    monkeypatch.setattr("spare_demo.models.load_model", lambda *_, **__: mute)
     assert main(["methods", "--model", "mute"]) == 0
     told = " ".join(capsys.readouterr().out.split())
     assert "spare cannot run on mute: this model has no CLIP text side" in told

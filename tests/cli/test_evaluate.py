@@ -411,7 +411,7 @@ def test_model_options_are_those_of_compare(
 
     monkeypatch.setattr(command, "load_model", load)
     monkeypatch.setattr("spare_demo.cli.compare.load_model", load)
-    monkeypatch.setattr("spare_demo.cli.methods.load_model", load)
+    monkeypatch.setattr("spare_demo.models.load_model", load)
     picture = tmp_path / "grey.png"
     Image.new("RGB", (8, 8)).save(picture)
     out = ("--out", str(tmp_path / "out"))
