@@ -94,7 +94,9 @@ def test_caches_are_joined_wherever_their_layers_lie() -> None:
         assert (joined.mask == 0).tolist() == seen
 
 
-@pytest.mark.parametrize("family", ["tiny_model", "tiny_next"])
+@pytest.mark.parametrize(
+    "family", ["tiny_model", pytest.param("tiny_next", marks=pytest.mark.long)]
+)
 def test_an_open_comparison_lies_on_the_cpu_and_goes_to_the_gpu_to_choose(
     family: str, photo: Image.Image, request: pytest.FixtureRequest
 ) -> None:

@@ -510,6 +510,7 @@ def test_the_page_changes_the_model(browser: Any, program: str, tiny_next_folder
     context.close()
 
 
+@pytest.mark.long
 @pytest.mark.browser
 def test_whoever_comes_while_a_model_loads_sees_it_and_can_cancel(
     open_window: Any, tiny_model: Any, unused_port: int, monkeypatch: pytest.MonkeyPatch
@@ -546,6 +547,7 @@ def test_whoever_comes_while_a_model_loads_sees_it_and_can_cancel(
         expect(before.find("#model-status p")).to_have_count(0)
 
 
+@pytest.mark.long
 @pytest.mark.browser
 def test_what_was_chosen_is_asked_of_the_next_model(
     open_window: Any, program: str, tiny_qwen_folder: Path, photo_file: str

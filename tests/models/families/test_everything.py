@@ -144,7 +144,7 @@ def test_the_page(family: tuple[Model, Path], photo_file: str, entered: list[int
         assert list(handlers.replies.cite({"panels": ["difference"]}, visit))
 
 
-@pytest.mark.parametrize("size", [(2000, 10), (10, 2000)])
+@pytest.mark.parametrize("size", [(2000, 10), pytest.param((10, 2000), marks=pytest.mark.long)])
 def test_a_strip_of_1_to_200_on_page_and_command_line(
     family: tuple[Model, Path], tmp_path: Path, size: tuple[int, int]
 ) -> None:
