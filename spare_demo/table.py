@@ -4,6 +4,7 @@ the head.
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Sequence
 from html import escape
@@ -59,11 +60,16 @@ def text_table(head: Row, rows: Sequence[Row], width: int | None = None) -> str:
 
 def markdown_table(head: Row, rows: Sequence[Row], numbers: bool = False) -> str:
     """Lines of Markdown; numbers: all columns but the first are aligned to the right."""
-    table = [[_one_line(cell).replace("|", "\\|") for cell in row] for row in (head, *rows)]
+    table = [[_in_markdown(_one_line(cell)) for cell in row] for row in (head, *rows)]
     lines = [f"| {' | '.join(row)} |" for row in table]
     rule = "|---:" if numbers else "|---"
     lines.insert(1, "|---" + rule * (len(head) - 1) + "|")
     return "\n".join(lines)
+
+
+def _in_markdown(cell: str) -> str:
+    """Its bars escaped, and the backslashes before them: else a bar would end the cell."""
+    return re.sub(r"(\\*)\|", r"\1\1\|", cell)
 
 
 def html_table(

@@ -28,6 +28,10 @@ def test_markdown_cells_hold_no_bar_of_their_own() -> None:
     assert lines[1] == "|---|---:|" and lines[3] == r"| a\|b <i> | 128 |"
 
 
+def test_a_backslash_before_a_bar_does_not_end_its_cell() -> None:
+    assert markdown_table((r"a\|b",), [(r"\a",)]).splitlines()[::2] == [r"| a\\\|b |", r"| \a |"]
+
+
 def test_a_cell_with_line_ends_stays_in_its_row() -> None:
     rows = [("a\r\nb\u2028c", "1")]
     assert text_table(("", "k\nl"), rows).splitlines() == ["       k l", "a b c    1"]
