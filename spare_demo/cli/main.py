@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import argparse
 import errno
-import gc
 import io
 import os
 import sys
 from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout
-from functools import partial
 from importlib import import_module
 from importlib.metadata import entry_points
-from types import ModuleType
 
 from spare_demo import __version__
+from spare_demo.cli.imports import import_heavy
 from spare_demo.settings import METHODS_GROUP, Settings, read_variables
-from spare_demo.threads import on_own_thread
 
 COMMANDS = {
     "serve": "open the page in a browser",
@@ -99,21 +96,8 @@ def _parser(settings: Settings, name: str) -> argparse.ArgumentParser:
         about = f"{help[0].upper()}{help[1:]}."
         command = commands.add_parser(command_name, help=help, description=about)
         if command_name == name:
-            _import_file(name).add_options(command, settings)
+            import_heavy(f"spare_demo.cli.{name}").add_options(command, settings)
     return parser
-
-
-def _import_file(name: str) -> ModuleType:
-    """The file of a command, with the libraries that it needs; an interrupt ends the process."""
-    gc.disable()  # looking for garbage among the libraries takes a tenth of the start
-    try:
-        # On another thread, where no interrupt is raised: some libraries would take it for a
-        # failed import, and go on.
-        return on_own_thread(partial(import_module, f"spare_demo.cli.{name}"))
-    except KeyboardInterrupt:
-        os._exit(130)  # Python's own ending would wait for what is being imported
-    finally:
-        gc.enable()
 
 
 def _sentence(error: Exception) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from spare_demo.cli.imports import import_heavy
 from spare_demo.cli.methods_table import markdown, measure_methods
 from spare_demo.cli.options import add_model_options, given, print_table, print_wrapped
 from spare_demo.pruners import PRUNERS
@@ -27,9 +28,8 @@ def run(arguments: argparse.Namespace, settings: Settings) -> None:
         if typed := given(add_options, settings, arguments.words, ("device", "bits")):
             arguments.wrong(f"--{typed[0]} says how a model is loaded; name one with --model")
     else:
-        from spare_demo.models import load_model  # slow to import, and not needed for the list
-
-        model = load_model(arguments.model, arguments.device, bits=arguments.bits)
+        models = import_heavy("spare_demo.models")  # for the list alone they are not needed
+        model = models.load_model(arguments.model, arguments.device, bits=arguments.bits)
     if arguments.table:
         print(markdown() if model is None else markdown(*measure_methods(model)), end="")
         return

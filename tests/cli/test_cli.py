@@ -730,7 +730,7 @@ def test_an_output_that_nobody_reads_on_windows_ends_it_likewise(
     assert capsys.readouterr().err == ""
 
 
-@pytest.mark.parametrize("words", ["methods", "serve --help"])
+@pytest.mark.parametrize("words", ["methods", "serve --help", "methods --table"])
 def test_an_output_that_cannot_be_written_is_a_sentence(words: str) -> None:
     argv = [sys.executable, "-m", "spare_demo", *words.split()]
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONUNBUFFERED"}
@@ -759,15 +759,16 @@ def test_no_garbage_is_looked_for_while_a_command_is_imported(
 ) -> None:
     at_work: list[bool] = []
     monkeypatch.setattr(
-        "spare_demo.cli.main.import_module", lambda _: at_work.append(gc.isenabled()) or methods
+        "spare_demo.cli.imports.import_module", lambda _: at_work.append(gc.isenabled()) or methods
     )
     assert main(["methods"]) == 0
     assert at_work == [False] and gc.isenabled()
 
 
 @pytest.mark.usefixtures("stubborn_import")
-def test_an_interrupt_while_the_libraries_are_imported_ends_it_without_a_word() -> None:
-    argv = [sys.executable, "-m", "spare_demo", "compare", "picture.png", "Why?", "--out", "out"]
+@pytest.mark.parametrize("words", ["compare picture.png Why? --out out", "methods --model any"])
+def test_an_interrupt_while_the_libraries_are_imported_ends_it_without_a_word(words: str) -> None:
+    argv = [sys.executable, "-m", "spare_demo", *words.split()]
     with subprocess.Popen(
         argv, cwd=ASSETS.parent, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as program:
