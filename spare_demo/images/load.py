@@ -172,13 +172,13 @@ def _refusing(refusal: str, max_pixels: int) -> Iterator[None]:
 
 def _decode(image: Image.Image, max_pixels: int) -> Image.Image:
     _check_size(image.size, max_pixels)
-    stored = image.tile[0].args if isinstance(image, PngImageFile) and image.tile else None
+    raw_mode = image.tile[0].args if isinstance(image, PngImageFile) and image.tile else None
     with _refusing(_DAMAGED, max_pixels):
         image.load()
     if tags_exceed(_exif_of(image)):  # which may follow the pixels of a PNG
         raise PictureError(_OVERLOADED)
     _check_size(image.size, max_pixels)  # an ICO or GIF may hold more than it announced
-    result = _to_rgb(_upright(_with_key_as_loaded(image, stored)))
+    result = _to_rgb(_upright(_with_transparency_in_8_bits(image, raw_mode)))
     if result is image:
         result = image.copy()
     result.info = {}
@@ -206,19 +206,19 @@ def _too_large(size: tuple[int, int] | None, max_pixels: int) -> str:
     )
 
 
-def _with_key_as_loaded(image: Image.Image, stored: object) -> Image.Image:
-    """The one transparent colour of a PNG in 8 bits, as Pillow gives the pixels but not the colour.
+def _with_transparency_in_8_bits(image: Image.Image, raw_mode: object) -> Image.Image:
+    """Pillow scales the pixels of a PNG to 8 bits, but not its one transparent colour.
 
-    stored: Pillow's name for how the pixels lie in the file.
+    raw_mode: Pillow's name for how the pixels lie in the file.
     """
-    key = image.info.get("transparency")
-    if key is None or stored not in ("L;2", "L;4", "RGB;16B"):
+    colour = image.info.get("transparency")
+    if colour is None or raw_mode not in ("L;2", "L;4", "RGB;16B"):
         return image
     image = image.copy()
-    if stored == "RGB;16B":
-        image.info["transparency"] = tuple(level // 256 for level in key)
+    if raw_mode == "RGB;16B":
+        image.info["transparency"] = tuple(level // 256 for level in colour)
     else:
-        image.info["transparency"] = key * {"L;2": 85, "L;4": 17}[stored]
+        image.info["transparency"] = colour * {"L;2": 85, "L;4": 17}[raw_mode]
     return image
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from browsing import MARKS, Visitor, expect
+from browsing import MARKS, PATIENCE, Visitor, expect
 from pages import Page
 
 from spare_demo.ui.gradio_compat.queue import events_in_queue
@@ -35,7 +36,9 @@ class LateReplies:
         self._page.unroute(JOIN)
 
     def _wait_until(self, holds: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + PATIENCE / 1000
         while not holds():
+            assert time.monotonic() < deadline
             self._page.wait_for_timeout(20)
 
     def _count_opened(self, request: Any) -> None:

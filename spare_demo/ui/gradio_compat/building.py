@@ -11,10 +11,10 @@ from gradio.routes import App
 
 @contextmanager
 def without_unserved_apps() -> Iterator[None]:
-    """No page that is built meanwhile gets an app of Gradio, a quarter of a second each.
+    """Pages that are built meanwhile get no app of Gradio's.
 
     Gradio makes one when a page begins, one when it is laid out, one when it gets its queue, and
-    one when it is launched. Only the last is ever served.
+    one when it is launched. Only the last is ever served, and each takes a quarter of a second.
     """
     with patch.object(App, "create_app", lambda *_, **__: None):
         yield
