@@ -12,7 +12,11 @@ from spare_demo.threads import on_own_thread
 
 
 def import_heavy(name: str) -> ModuleType:
-    """A module with the heavy libraries that it needs; an interrupt ends the process."""
+    """A module with the heavy libraries that it needs.
+
+    An interrupt ends the process at once, before any `finally`: nothing may lie open that has to be
+    deleted, as the temporary folder of `serve` does.
+    """
     gc.disable()  # looking for garbage among the libraries takes a tenth of the start
     try:
         # On another thread, where no interrupt is raised: some libraries would take it for a
