@@ -19,9 +19,7 @@ from torch import Tensor
 
 from spare_demo.tokens import as_indices
 from spare_demo.tokens.arrays import FloatArray
-from spare_demo.tokens.checks import check_matrix, check_tensor
-
-Indices = Tensor | Sequence[int]
+from spare_demo.tokens.checks import Indices, check_matrix, check_tensor
 
 # A kept row this small, in norm, against its own length once the span of the rows before it is
 # taken away adds rounding, not a direction.

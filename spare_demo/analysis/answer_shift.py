@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from spare_demo import measures
 from spare_demo.comparison.pipeline import first_token_kl
 from spare_demo.comparison.result import KlCurves
 from spare_demo.comparison.selections import Exploration
@@ -80,20 +79,10 @@ class Shift:
         relevance: (n,) raw cosine with the second question minus that with the first; None where
             either was asked without relevance.
         correlation: Pearson's, of the two raw cosines over the tokens; None where one is constant.
-        picks: per label, how much its two sets of picks share.
     """
 
     relevance: Tensor | None
     correlation: float | None
-    picks: Mapping[str, PickOverlap]
-
-
-@dataclass(frozen=True)
-class PickOverlap:
-    """The share of picks that two questions have in common, and that of two random sets, 0 to 1."""
-
-    jaccard: float
-    chance: float
 
 
 def first_difference(a: str, b: str) -> Difference | None:
@@ -182,19 +171,12 @@ def kl_curves(
         yield KlCurves(tuple(ks[:done]), curves, points, (mean, low, high), done / len(ks))
 
 
-def compare_questions(first: Exploration, second: Exploration, budget: int) -> Shift:
-    """How far relevance and picks moved from one question to another on the same picture.
-
-    Both were explored with the same labels. Raises ValueError for a budget out of range.
-    """
-    one, two = first.selections(budget), second.selections(budget)
-    overlaps = {label: _overlap(one[label], two[label], first.n) for label in one if label in two}
-    if first.view.relevance is None or second.view.relevance is None:
-        return Shift(None, None, overlaps)
+def compare_questions(first: View, second: View) -> Shift:
+    """How far relevance moved from one question to another on the same picture."""
+    if first.relevance is None or second.relevance is None:
+        return Shift(None, None)
     return Shift(
-        second.view.relevance - first.view.relevance,
-        _correlation(first.view.relevance, second.view.relevance),
-        overlaps,
+        second.relevance - first.relevance, _correlation(first.relevance, second.relevance)
     )
 
 
@@ -210,11 +192,6 @@ def word_maps(view: View) -> tuple[tuple[str, ...], Tensor]:
             'RelevanceOptions(text="tokens").'
         )
     return view.text_words, raw_cosine(*view.tokens.image_and_text()).cpu()
-
-
-def _overlap(first: Selection, second: Selection, n: int) -> PickOverlap:
-    a, b = first.order, second.order
-    return PickOverlap(measures.jaccard(a, b, n), measures.expected_jaccard(n, len(a), len(b)))
 
 
 def _correlation(a: Tensor, b: Tensor) -> float | None:

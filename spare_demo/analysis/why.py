@@ -20,10 +20,10 @@ from torch import Tensor
 
 from spare_demo import measures
 from spare_demo.comparison.selections import Exploration
-from spare_demo.measures import Indices
 from spare_demo.pruners import Method
 from spare_demo.pruners.views import view_members
 from spare_demo.tokens import VisualTokens, as_indices
+from spare_demo.tokens.checks import Indices
 
 STAND_INS = 8
 """How many kept tokens are named as standing in for a lost one."""

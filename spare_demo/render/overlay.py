@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from PIL import Image
 
+from spare_demo import measures
 from spare_demo.pruners.plan import LayerSet
 from spare_demo.render.base import Flags, Tokens, counted, token_flags, tokens_word
 from spare_demo.render.canvas import Canvas
@@ -155,16 +156,12 @@ def difference(
     kept_b: Tokens,
     label_a: str,
     label_b: str,
-    jaccard: float,
-    random_jaccard: float,
     colours: tuple[Colour, Colour] = (BLUE, VERMILION),
 ) -> Display:
     """Both, only A, only B, neither: each told by its outline, and without colour as well.
 
     Args:
         kept_a, kept_b: (k,) token indices, any order.
-        jaccard: shared share of the two sets, |A and B| / |A or B|, 0..1.
-        random_jaccard: what two random sets of these sizes share on average, 0..1.
         colours: of what only A and what only B has.
     """
     n, (colour_a, colour_b) = canvas.grid.n, colours
@@ -195,26 +192,31 @@ def difference(
     if padding.any():
         count_a, count_b = int((a & padding).sum()), int((b & padding).sum())
         sentence += say("both in padding", **names, count_a=count_a, count_b=count_b)
-    shared = say("jaccard", share=f"{jaccard:.2f}", chance=f"{random_jaccard:.2f}")
+    shared = _jaccard_text(kept_a, kept_b, n)
     sentence += f" {shared}."
     return on_canvas(canvas, items, legend(canvas, entries, shared), sentence)
 
 
-def question_difference(
-    canvas: Canvas, first: Tokens, second: Tokens, label: str, jaccard: float, chance: float
-) -> Display:
+def question_difference(canvas: Canvas, first: Tokens, second: Tokens, label: str) -> Display:
     """Which of a method's picks moved when another question was asked.
 
-    first, second: (k,) token indices kept for each question. jaccard, chance: as of `difference`.
+    first, second: (k,) token indices kept for each question.
     """
     names = ("1st question", "2nd question")
-    display = difference(canvas, first, second, *names, jaccard, chance, _QUESTION_COLOURS)
-    a, b = (token_flags(kept, canvas.grid.n) for kept in (first, second))
+    display = difference(canvas, first, second, *names, _QUESTION_COLOURS)
+    n = canvas.grid.n
+    a, b = (token_flags(kept, n) for kept in (first, second))
     both, came = int((a & b).sum()), int((b & ~a).sum())
     were, were_others = ("was" if count == 1 else "were" for count in (both, came))
     sentence = (
         f"Of the {tokens_word(int(a.sum()))} that {label} kept for the first question, {both} "
         f"{were} kept for the second too; {counted(came, 'other')} {were_others} kept instead. "
-        f"Jaccard {jaccard:.2f} (two random picks: {chance:.2f})."
+        f"{_jaccard_text(first, second, n)}."
     )
     return replace(display, sentence=sentence)
+
+
+def _jaccard_text(a: Tokens, b: Tokens, n: int) -> str:
+    """The Jaccard index of two sets of n tokens, beside that of two random ones of their sizes."""
+    share, chance = measures.jaccard(a, b, n), measures.expected_jaccard(n, len(a), len(b))
+    return say("jaccard", share=f"{share:.2f}", chance=f"{chance:.2f}")

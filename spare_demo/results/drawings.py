@@ -6,7 +6,6 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from spare_demo import measures
 from spare_demo.analysis.cost import CostRow, bytes_text, cost_rows, seconds_text, tokens_text
 from spare_demo.comparison.method_record import MethodRecord, inside_note
 from spare_demo.comparison.request import UNPRUNED
@@ -152,7 +151,6 @@ def _kept_at_last(result: Result, label: str) -> Tokens | None:
 
 
 def _difference(comparison: Result, canvas: Canvas) -> Display:
-    n = comparison.visual_tokens
     (a, kept_a), (b, kept_b) = list(comparison.selections.items())[:2]
     # Merged rows cannot be compared patch by patch; the patches that they grew from can.
     titles = comparison.titles
@@ -160,9 +158,7 @@ def _difference(comparison: Result, canvas: Canvas) -> Display:
         titles[label] if not selection.merged else f"{titles[label]} (picks)"
         for label, selection in ((a, kept_a), (b, kept_b))
     )
-    shared = measures.jaccard(kept_a.kept, kept_b.kept, n)
-    chance = measures.expected_jaccard(n, len(kept_a), len(kept_b))
-    return difference(canvas, kept_a.kept, kept_b.kept, title_a, title_b, shared, chance)
+    return difference(canvas, kept_a.kept, kept_b.kept, title_a, title_b)
 
 
 def _slugs(labels: Iterable[str]) -> dict[str, str]:

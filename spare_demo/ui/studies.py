@@ -135,18 +135,16 @@ class Studies:
         picture = first.view.picture
         view = self.model.ask(picture, question, request.relevance, request.together)
         second = explore(view, first.methods)
-        shift = compare_questions(first, second, k)
+        shift = compare_questions(first.view, view)
         canvas, figures = visit.canvas, []
         if shift.relevance is not None:
             change = relevance_change_map(canvas, shift.relevance)
             key = studies_html.change_key_html(float(shift.relevance.abs().max()))
             figures.append((change, key))
         one, two = (e.selections(k) for e in (first, second))
-        for slot in [slot for slot in SLOTS if slot in shift.picks]:
-            picks, kept = shift.picks[slot], (one[slot].kept, two[slot].kept)
-            display = question_difference(
-                canvas, *kept, visit.titles[slot], picks.jaccard, picks.chance
-            )
+        for slot in [slot for slot in SLOTS if slot in one]:
+            kept = one[slot].kept, two[slot].kept
+            display = question_difference(canvas, *kept, visit.titles[slot])
             key = studies_html.questions_key_html(bool(canvas.grid.padding.any()))
             figures.append((display, key))
         correlation = shift.correlation

@@ -205,23 +205,16 @@ def test_answers_differ_where_their_words_do(a: str, b: str) -> None:
 
 
 def test_question_against_question(tiny_model: LlavaModel, view: View) -> None:
-    methods = choose(("spare", "cdpruner", "cdpruner-diversity"))
     other = tiny_model.ask(view.picture, "How many stars are there?")
-    first, second = explore(view, methods), explore(other, methods)
-    shift = compare_questions(first, second, 5)
-    np.testing.assert_allclose(shift.relevance, second.view.relevance - first.view.relevance)
-    expected = np.corrcoef(first.view.relevance.numpy(), second.view.relevance.numpy())[0, 1]
+    shift = compare_questions(view, other)
+    np.testing.assert_allclose(shift.relevance, other.relevance - view.relevance)
+    expected = np.corrcoef(view.relevance.numpy(), other.relevance.numpy())[0, 1]
     assert shift.correlation == pytest.approx(expected)
-    for label, moved in shift.picks.items():
-        one, two = (set(e.selections(5)[label].order.tolist()) for e in (first, second))
-        assert moved.jaccard == len(one & two) / len(one | two)
-        assert moved.chance == pytest.approx(references.mean_jaccard(16, 5, 5))
-    assert shift.picks["cdpruner-diversity"].jaccard == 1  # the question plays no part in it
 
-    same = compare_questions(first, first, 5)
+    same = compare_questions(view, view)
     assert not same.relevance.any()
     assert same.correlation == pytest.approx(1)
-    silent = compare_questions(first, explore(tiny_model.ask(view.picture, ""), methods), 5)
+    silent = compare_questions(view, tiny_model.ask(view.picture, ""))
     assert (silent.relevance, silent.correlation) == (None, None)
 
 

@@ -105,12 +105,12 @@ def test_consensus_counts_methods_and_is_drawn_from_none_to_all(canvas: Canvas) 
 
 
 def test_moved_picks_are_counted(canvas: Canvas) -> None:
-    drawn = question_difference(canvas, [1, 2, 3], [3, 4, 5], "SPARE", 0.2, 0.11)
+    drawn = question_difference(canvas, [1, 2, 3], [3, 4, 5], "SPARE")
     assert drawn.sentence == (
         "Of the 3 tokens that SPARE kept for the first question, 1 was kept for the second too; "
-        "2 others were kept instead. Jaccard 0.20 (two random picks: 0.11)."
+        "2 others were kept instead. Jaccard 0.20 (two random picks: 0.12)."
     )
-    drawn = question_difference(canvas, [1, 2, 3], [2, 3, 4], "SPARE", 0.5, 0.11)
+    drawn = question_difference(canvas, [1, 2, 3], [2, 3, 4], "SPARE")
     assert "2 were kept for the second too; 1 other was kept instead." in drawn.sentence
 
 

@@ -150,7 +150,7 @@ def test_without_padding_the_sentence_does_not_speak_of_it():
 
 def test_difference_tells_the_four_classes_apart(wide):
     both, a, b, neither = 60, 62, 64, 66
-    result = difference(wide, [both, a], [b, both], "SPARE", "CDPruner", 1 / 3, 0.0071)
+    result = difference(wide, [both, a], [b, both], "SPARE", "CDPruner")
     picture = result.image
     for token in (both, a):
         np.testing.assert_array_equal(
@@ -178,25 +178,25 @@ def test_difference_tells_the_four_classes_apart(wide):
 
 
 def test_difference_counts_in_sentence_and_legend(wide):
-    result = difference(wide, [0, 1, 70, 71], [70, 72], "SPARE", "CDPruner", 0.2, 0.031)
+    result = difference(wide, [0, 1, 70, 71], [70, 72], "SPARE", "CDPruner")
     *entries, note = [item.words for item in result.items if isinstance(item, Text)]
     assert entries == ["both 1", "only SPARE 3", "only CDPruner 1", "neither 139", "padding"]
-    assert note == "Jaccard 0.20 (two random picks: 0.03)"
+    assert note == "Jaccard 0.20 (two random picks: 0.01)"
     assert result.sentence == (
         "SPARE keeps 4 tokens and CDPruner 2, 1 of them in common. "
         "2 of SPARE's and 0 of CDPruner's lie in padding. "
-        "Jaccard 0.20 (two random picks: 0.03)."
+        "Jaccard 0.20 (two random picks: 0.01)."
     )
     assert result.image.size[0] == wide.size[0]
     assert result.image.size[1] > wide.size[1]
-    equal = difference(wide, [70, 71], [70, 72], "SPARE", "CDPruner", 1 / 3, 0.01)
+    equal = difference(wide, [70, 71], [70, 72], "SPARE", "CDPruner")
     assert equal.sentence.startswith("SPARE and CDPruner keep 1 of their 2 tokens in common. ")
 
 
 def test_all_pictures_of_a_canvas_have_one_size(wide):
     pictures = [
         kept_overlay(wide, [1], BLUE, "SPARE"),
-        difference(wide, [1], [2], "SPARE", "CDPruner", 0, 0),
+        difference(wide, [1], [2], "SPARE", "CDPruner"),
         pick_order(wide, [1, 2], BLUE, "SPARE"),
         heatmap(wide, np.arange(144.0), "Length", "High means long."),
     ]
@@ -294,7 +294,7 @@ def test_drawing_leaves_the_canvas_and_the_input_alone(wide):
     before = [picture.tobytes() for picture in (wide.image, wide.dim, wide.grey)]
     values, order = np.arange(144.0), torch.tensor([5, 3])
     kept_overlay(wide, order, BLUE, "x")
-    difference(wide, order, [1], "x", "y", 0, 0)
+    difference(wide, order, [1], "x", "y")
     heatmap(wide, values, "v", "High is high.")
     pick_order(wide, order, BLUE, "x")
     assert [picture.tobytes() for picture in (wide.image, wide.dim, wide.grey)] == before
@@ -396,7 +396,7 @@ def test_what_is_drawn_on_views_leaves_the_gap_between_them_alone():
     gap = np.s_[: canvas.size[1], x0 + canvas.patch // 2 : x0 + canvas.patch * 3 // 2]
     for drawn in (
         kept_overlay(canvas, everything, BLUE, "A"),
-        difference(canvas, everything, everything[::2], "A", "B", 0.5, 0.5),
+        difference(canvas, everything, everything[::2], "A", "B"),
         heatmap(canvas, np.arange(grid.n, dtype=float), "Value", "High means high."),
         pick_order(canvas, everything, BLUE, "A"),
     ):
@@ -431,6 +431,6 @@ def test_what_only_one_of_two_kept_is_told_apart_in_grey_print(wide):
         level = int(np.dot(colour, (0.299, 0.587, 0.114)))
         photo = Image.new("RGB", (84, 84), (level,) * 3)
         canvas = Canvas(photo, fit(photo, 84, 14, "pad", (0, 0, 0))[1])
-        picture = difference(canvas, [0], [7], "A", "B", 0.0, 0.0).image.convert("L")
+        picture = difference(canvas, [0], [7], "A", "B").image.convert("L")
         only_a, only_b = (np.asarray(picture.crop(canvas.rectangle(t)), int) for t in (0, 7))
         assert np.count_nonzero(abs(only_b - only_a) > 60) > canvas.patch // 4

@@ -118,14 +118,14 @@ def test_a_layer(canvas: Canvas) -> None:
 
 
 def test_difference(canvas: Canvas) -> None:
-    root = read(difference(canvas, [1, 2], [2, 5, 6], "SPARE", "CDPruner", 0.25, 0.1).svg)
+    root = read(difference(canvas, [1, 2], [2, 5, 6], "SPARE", "CDPruner").svg)
     assert outline_entry(root, canvas, "#0072b2") == {1}
     assert outline_entry(root, canvas, "#d55e00") == {5, 6}
     assert outline_entry(root, canvas, "#ffffff") == {2}
     assert words(root)[:4] == ["both 1", "only SPARE 1", "only CDPruner 2", "neither 12"]
     corners = [p for p in root.iter(f"{SVG}path") if p.attrib.get("fill") == "#d55e00"]
     assert [p.attrib["d"].count("M") for p in corners] == [2, 1]  # two tokens, and the legend's
-    none = read(difference(canvas, [], [], "a", "b", 1.0, 1.0).svg)
+    none = read(difference(canvas, [], [], "a", "b").svg)
     assert outline_entry(none, canvas, "#0072b2") == set()
 
 
@@ -235,7 +235,7 @@ def test_what_lies_around_the_tokens_is_in_the_legend_and_nothing_is_cut_off() -
     photo = Image.fromarray(noise)
     padded = Canvas(photo, fit(photo, 84, 14, "pad", (0, 0, 0))[1])
     assert padded.grid.padding.any()
-    root = read(difference(padded, [0, 7], [7, 20], "A", "B", 0.3, 0.1).svg)
+    root = read(difference(padded, [0, 7], [7, 20], "A", "B").svg)
     assert words(root)[:5] == ["both 1", "only A 1", "only B 1", "neither 33", "padding"]
     _, swatch = root.iter(f"{SVG}image")
     height, width = float(root.attrib["height"]), float(root.attrib["width"])
