@@ -22,7 +22,7 @@ from spare_demo.pruners import PRUNERS, LayerPlan, Method
 from spare_demo.pruners.base import check_budget
 from spare_demo.pruners.by_hand import SetByHand
 from spare_demo.pruners.greedy import Greedy, select_together
-from spare_demo.tokens import Selection, VisualTokens, where_float64_is
+from spare_demo.tokens import Selection, VisualTokens
 from spare_demo.tokens.arrays import FloatArray
 
 BY_WORDS = (
@@ -143,8 +143,8 @@ class Exploration:
 
     def errors(self, budget: int) -> dict[str, float]:
         """Relative reconstruction error of what each label keeps at a budget; see `selections`."""
-        x = self.view.picture.compact_features
-        return {label: self._error(x, kept) for label, kept in self.selections(budget).items()}
+        error = self.view.picture.error
+        return {label: error(kept) for label, kept in self.selections(budget).items()}
 
     def leftover(self, selection: Selection) -> Tensor | None:
         """(n,) share of each patch that the kept ones cannot reconstruct, CPU; None if rows are
@@ -168,13 +168,13 @@ class Exploration:
                 continue
             if method.by_hand:
                 picks = self._selection(label, self.n)
-                points[label] = (picks.size, self._error(x, picks))
+                points[label] = (picks.size, picture.error(picks))
             elif method.nested:
                 order = self.complete[label].order
                 curve = measures.reconstruction_curve(x, order, budgets)
                 errors[label] = tuple(curve.tolist())
             else:
-                errors[label] = tuple(self._error(x, self._selection(label, k)) for k in budgets)
+                errors[label] = tuple(picture.error(self._selection(label, k)) for k in budgets)
         return Curves(budgets, errors, points, picture.random_errors, picture.least_errors)
 
     def _selection(self, label: str, k: int) -> Selection:
@@ -194,14 +194,6 @@ class Exploration:
             self._made[label, k] = made, time.perf_counter() - start
         value: T = self._made[label, k][0]
         return value
-
-    def _error(self, x: Tensor, selection: Selection) -> float:
-        """Relative reconstruction error; x: `measures.compact` of the features."""
-        if not selection.merged:
-            return measures.reconstruction_error(x, selection.order)
-        assert selection.features is not None  # it was made here
-        rows = selection.features.to(x.device)
-        return measures.merged_error(where_float64_is(self.view.picture.features), rows)
 
 
 def explore(view: View, requested: LabelledMethods, budget: int | None = None) -> Exploration:

@@ -11,13 +11,11 @@ import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from torch import Tensor
-
 from spare_demo import measures
 from spare_demo.comparison.selections import select_each
 from spare_demo.evaluation.budgets import Budget, size
 from spare_demo.evaluation.experiment import Experiment
-from spare_demo.models import View
+from spare_demo.models import Picture, View
 from spare_demo.pruners import LayerPlan, Method
 from spare_demo.tokens import Selection
 
@@ -28,10 +26,9 @@ class PicturePicks:
     """What the methods keep of one picture, with the error it leaves; text-free ones once."""
 
     def __init__(
-        self, features: Tensor, methods: Mapping[str, Method], experiment: Experiment
+        self, picture: Picture, methods: Mapping[str, Method], experiment: Experiment
     ) -> None:
-        self.experiment, self.methods = experiment, methods
-        self.features, self.x = features, measures.compact(features)
+        self.picture, self.methods, self.experiment = picture, methods, experiment
         self.known: dict[str, list[Pick]] = {}
 
     def of(self, labels: Sequence[str], view: View) -> dict[str, list[Pick]]:
@@ -60,17 +57,12 @@ class PicturePicks:
         sizes = [size(budget, view.tokens.n) for budget in budgets]
         if longest is not None:
             chosen = [longest.prefix(k) for k in sizes]
-            curve = measures.reconstruction_curve(self.x, longest.order, sizes)
-            errors = curve.tolist()
+            x = self.picture.compact_features
+            errors = measures.reconstruction_curve(x, longest.order, sizes).tolist()
         else:
             chosen = [method.select(view.tokens, k) for k in sizes]
-            errors = [self._error(selection) for selection in chosen]
+            errors = [self.picture.error(selection) for selection in chosen]
         return list(zip(budgets, chosen, errors, strict=True))
-
-    def _error(self, selection: Selection) -> float:
-        if selection.features is not None:
-            return measures.merged_error(self.features, selection.features)
-        return measures.reconstruction_error(self.x, selection.order)
 
 
 def keep(method: Method, view: View, budget: Budget) -> Selection | LayerPlan:

@@ -95,7 +95,7 @@ def _measure(
     blank = model.look(_blank(model, photo.size), experiment.aspect) if experiment.blank else None
     methods = draw_anew(experiment.methods, sheet.set, sheet.picture)
     relevance_of = {label: experiment.variant_of(label).relevance for label in methods}
-    picks = PicturePicks(picture.features, methods, experiment)
+    picks = PicturePicks(picture, methods, experiment)
     trials: list[_Trial] = []
     places: list[Place] = []
     skipped: list[Skipped] = []

@@ -21,7 +21,7 @@ from spare_demo import measures
 from spare_demo.images.geometry import Grid, MultiGrid
 from spare_demo.pruners.plan import LayerSet
 from spare_demo.relevance import aggregate, raw_cosine
-from spare_demo.tokens import VisualTokens, where_float64_is
+from spare_demo.tokens import Selection, VisualTokens, where_float64_is
 from spare_demo.tokens.arrays import NOT_STORED
 
 
@@ -131,6 +131,16 @@ class Picture(Encoding):
     def rank(self) -> int:
         """The rank of the features: picks beyond it add nothing to what is rebuilt."""
         return measures.rank(self._singular_squares)
+
+    def error(self, selection: Selection) -> float:
+        """Relative reconstruction error of what a selection keeps."""
+        x = self.compact_features
+        if not selection.merged:
+            return measures.reconstruction_error(x, selection.order)
+        assert selection.features is not None  # only a file leaves them out
+        return measures.merged_error(
+            where_float64_is(self.features), selection.features.to(x.device)
+        )
 
     @cached_property
     def _singular_squares(self) -> Tensor:
