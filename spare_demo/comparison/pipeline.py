@@ -60,12 +60,13 @@ def run(model: Model, request: Request, view: View | None = None) -> Iterator[Re
         )
     positions = model.position_option(request.positions)
     view = view or encode(model, request)
+    budget = request.budget_of(view.tokens.n)
     settings = request.options(
-        budget=request.budget_of(view.tokens.n),
+        budget=budget,
         aspect=model.aspect(request.aspect),
         positions=positions,
     )
-    exploration = explore(view, request.labelled, settings.budget_of(view.tokens.n))
+    exploration = explore(view, request.labelled, budget)
     start = start_result(exploration, settings, model.name, model.revision)
     if start.refused:
         raise ValueError(" ".join(start.refused.values()))
