@@ -145,16 +145,11 @@ def kl_curves(
     def first_kl(kept: Selection | LayerPlan) -> float:
         return first_token_kl(whole, model.answer(view, kept, 1, positions))
 
-    every: dict[str, Selection | LayerPlan] = {
-        **exploration.selections(n),
-        **exploration.plans(n)[0],
-    }
+    every = exploration.kept(n)
     by_hand = {label: every[label] for label, method in methods.items() if method.by_hand}
     points = {label: (kept.size, first_kl(kept)) for label, kept in by_hand.items()}
     for done, k in enumerate(ks, 1):
-        kept_at_k: dict[str, Selection | LayerPlan] = every
-        if k < n:
-            kept_at_k = {**exploration.selections(k), **exploration.plans(k)[0]}
+        kept_at_k = exploration.kept(k)
         for label, curve in series.items():
             kept = kept_at_k.get(label)
             merged = isinstance(kept, Selection) and kept.merged

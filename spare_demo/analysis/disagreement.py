@@ -30,10 +30,9 @@ def find_split(
     for question in questions:
         view = model.ask(picture, question, options.relevance, options.together)
         exploration = explore(view, methods, budget)
-        plans, refused = exploration.plans(budget)
-        if refused:
+        if refused := exploration.plans(budget)[1]:
             raise ValueError(" ".join(refused.values()))
-        kept: dict[str, Selection | LayerPlan] = {**exploration.selections(budget), **plans}
+        kept = exploration.kept(budget)
         trials += [(view, kept[label]) for label in methods]
     replies = model.answer_many(trials, options.max_new_tokens, options.positions)
     answers = [reply.text for reply in replies]

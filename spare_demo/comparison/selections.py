@@ -125,6 +125,10 @@ class Exploration:
                 refused[label] = str(error)
         return plans, refused
 
+    def kept(self, budget: int) -> dict[str, Selection | LayerPlan]:
+        """The set or the schedule of each label that has one at a budget."""
+        return {**self.selections(budget), **self.plans(budget)[0]}
+
     @cached_property
     def complete(self) -> dict[str, Selection]:
         """The picks of all n tokens of the nested methods; made when they are first needed."""
