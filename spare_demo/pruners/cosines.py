@@ -43,7 +43,7 @@ class Cosines:
         # A GPU is left to itself: it makes the whole at once rather than be asked what is missing.
         whole = rows.is_cuda or _WORTHWHILE * takes >= n
         self._known = np.full(n, whole)
-        self.table: Numbers = _gram(rows) if whole else np.empty((n, n))
+        self.table: Numbers = gram_matrix(rows).numpy() if whole else np.empty((n, n))
 
     def row(self, pick: int, value: Numbers, takes: int) -> Numbers:
         """(n,) the row of a pick. value: (n,), high where the next of so many picks are."""
@@ -61,7 +61,16 @@ class Cosines:
 
 def gram_matrix(rows: Tensor) -> Tensor:
     """(n, d) float64 -> (n, n) on the CPU: all inner products."""
-    return torch.from_numpy(_gram(rows if rows.is_cuda else rows.cpu()))
+    if rows.is_cuda:
+        return (rows @ rows.mT).cpu()
+    n = len(rows)
+    table = rows.new_empty(n, n)
+    size = -(-n // _BLOCKS)
+    for begin in range(0, n, size):
+        block = slice(begin, begin + size)
+        torch.mm(rows[begin:], rows[block].mT, out=table[begin:, block])
+        table[block, begin + size :] = table[begin + size :, block].mT
+    return table
 
 
 def in_largest_units(features: Tensor) -> Tensor:
@@ -77,17 +86,3 @@ def project_out(rows: Tensor, picked: Tensor) -> Tensor:
     """(n, d) rows without their part in the span of the picked ones."""
     basis = torch.linalg.qr(rows[picked].mT).Q  # (d, s)
     return rows - (rows @ basis) @ basis.mT
-
-
-def _gram(rows: Tensor) -> Numbers:
-    """(n, d) -> (n, n)."""
-    if rows.is_cuda:
-        return (rows @ rows.mT).cpu().numpy()
-    n = len(rows)
-    table = rows.new_empty(n, n)
-    size = -(-n // _BLOCKS)
-    for begin in range(0, n, size):
-        block = slice(begin, begin + size)
-        torch.mm(rows[begin:], rows[block].mT, out=table[begin:, block])
-        table[block, begin + size :] = table[begin + size :, block].mT
-    return table.numpy()
