@@ -21,7 +21,7 @@ from torch import Tensor
 from spare_demo import measures
 from spare_demo.comparison.selections import Exploration
 from spare_demo.pruners import Method
-from spare_demo.pruners.views import view_members
+from spare_demo.pruners.views import budget_groups
 from spare_demo.tokens import VisualTokens, as_indices
 from spare_demo.tokens.checks import Indices
 
@@ -198,7 +198,7 @@ def why(
 
 def _last_rank(tokens: VisualTokens, order: Tensor, patch: int) -> int:
     """Rank of the last pick in a patch's own view; of all where its view has none."""
-    own = next(members for members in view_members(tokens) if bool((members == patch).any()))
+    own = next(group for group in budget_groups(tokens) if bool((group == patch).any()))
     places = torch.isin(order.cpu(), own.cpu()).nonzero().flatten().tolist()
     return places[-1] + 1 if places else len(order)
 
@@ -211,9 +211,9 @@ def _factors_of(weighing: Weighing, token: int) -> Factors:
 def _novelty(tokens: VisualTokens, picks: Tensor) -> Tensor:
     """(n,) u of every token to the picks in its own view; picked tokens have none left."""
     novelty = torch.empty(tokens.n, dtype=torch.float64)
-    for members in view_members(tokens):
-        place = {int(token): i for i, token in enumerate(members)}
+    for group in budget_groups(tokens):
+        place = {int(token): i for i, token in enumerate(group)}
         own = [place[int(pick)] for pick in picks if int(pick) in place]
-        novelty[members] = measures.leftover_share(tokens.features[members], own).cpu()
+        novelty[group] = measures.leftover_share(tokens.features[group], own).cpu()
     novelty[picks] = 0.0
     return novelty

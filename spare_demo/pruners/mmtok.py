@@ -20,7 +20,7 @@ from torch import Tensor
 
 from spare_demo.pruners.base import setting
 from spare_demo.pruners.spread import cover_greedily
-from spare_demo.pruners.views import ViewPruner, view_members
+from spare_demo.pruners.views import ViewPruner, budget_groups
 from spare_demo.relevance import raw_cosine
 from spare_demo.tokens import VisualTokens
 
@@ -64,7 +64,7 @@ class MMTok(ViewPruner):
         """(n,) the column sums of P: what share of the words falls on each token of its view."""
         self.check(tokens)
         weight = torch.empty(tokens.n, dtype=torch.float64, device=tokens.features.device)
-        for view in view_members(tokens):
+        for view in budget_groups(tokens):
             weight[view] = self._words(tokens, view).sum(dim=0)
         return weight
 

@@ -26,7 +26,7 @@ from torch import Tensor
 
 from spare_demo.pruners.base import by_setting, largest, setting
 from spare_demo.pruners.merging import SIZE, MergingPruner, Size, merged_selection, outliers
-from spare_demo.pruners.views import view_members, view_shares
+from spare_demo.pruners.views import budget_groups, view_shares
 from spare_demo.tokens import Selection, VisualTokens
 
 _FORMS = {  # form: name, title, summary
@@ -90,7 +90,7 @@ class Trim(MergingPruner):
 
     def _select(self, tokens: VisualTokens, k: int) -> Selection:
         score = self.weight(tokens).cpu()
-        shares_of_all = torch.cat([score[view].softmax(dim=0) for view in view_members(tokens)])
+        shares_of_all = torch.cat([score[view].softmax(dim=0) for view in budget_groups(tokens)])
         standing_out = max(1, outliers(shares_of_all))
         order, means = [], []
         for view, share in view_shares(tokens, k):

@@ -30,15 +30,15 @@ class ViewPruner(Pruner):
         """As `Pick`, of these tokens."""
 
 
-def view_members(tokens: VisualTokens) -> list[Tensor]:
-    """The patch indices of each view that has a share of the budget of its own, ascending; views
-    by their number. Without views, or with all `together`, one.
+def budget_groups(tokens: VisualTokens) -> list[Tensor]:
+    """The patch indices, ascending, of each part of the picture that has its own share of a budget:
+    of each view, by number; of all tokens where they are spent `together`.
     """
     return [torch.arange(tokens.n)] if tokens.together else views_of(tokens)
 
 
 def views_of(tokens: VisualTokens) -> list[Tensor]:
-    """The patch indices of each view, ascending, whatever shares the budget; views by number."""
+    """The patch indices, ascending, of each view, by number; of all tokens without views."""
     if tokens.view is None:
         return [torch.arange(tokens.n)]
     return [(tokens.view == v).nonzero().flatten() for v in tokens.view.unique()]
@@ -54,15 +54,15 @@ def rectangle(n: int) -> tuple[int, int]:
 
 
 def view_shares(tokens: VisualTokens, k: int) -> list[tuple[Tensor, int]]:
-    """The patch indices of each view as `view_members` has them, and how many of k picks it gets.
+    """The patch indices of each of `budget_groups`, and how many of k picks it gets.
 
-    Equal shares, the remainder to the first views. What a view has too few tokens for goes to the
+    Equal shares, the remainder to the first groups. What one has too few tokens for goes to the
     others.
     """
-    members = view_members(tokens)
-    numbers = [torch.full((len(m),), v) for v, m in enumerate(members)]
-    counts = in_turn(numbers, k).bincount(minlength=len(members))
-    return list(zip(members, counts.tolist(), strict=True))
+    groups = budget_groups(tokens)
+    numbers = [torch.full((len(group),), number) for number, group in enumerate(groups)]
+    counts = in_turn(numbers, k).bincount(minlength=len(groups))
+    return list(zip(groups, counts.tolist(), strict=True))
 
 
 def in_turn(views: list[Tensor], k: int) -> Tensor:

@@ -13,7 +13,7 @@ from spare_demo.analysis.first_words import first_words
 from spare_demo.comparison.request import UNPRUNED
 from spare_demo.comparison.result import KlCurves
 from spare_demo.models import Model
-from spare_demo.pruners.views import view_members
+from spare_demo.pruners.views import budget_groups
 from spare_demo.render.base import number, tokens_word
 from spare_demo.render.curves import nearest_place
 from spare_demo.results.drawings import error_curve
@@ -103,7 +103,7 @@ class Steps:
         chart = error_curve(visit.exploration.curves, visit.result.methods, visit.titles, budget)
         view, n = visit.exploration.view, visit.exploration.n
         # Each of several views is picked from by itself, and their own ranks are not at hand.
-        rank = view.picture.rank if len(view_members(view.tokens)) == 1 else n
+        rank = view.picture.rank if len(budget_groups(view.tokens)) == 1 else n
         words = f"{chart.sentence} {panels.rank_sentence(rank) if rank < n else ''}".strip()
         return {
             "curve": chart.figure,

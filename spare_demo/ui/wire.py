@@ -58,7 +58,7 @@ from torch import Tensor
 
 from spare_demo import measures
 from spare_demo.comparison.selections import Exploration
-from spare_demo.pruners.views import view_members
+from spare_demo.pruners.views import budget_groups
 from spare_demo.tokens import VisualTokens
 
 Array = NDArray[Any]
@@ -106,7 +106,7 @@ def comparison_data(exploration: Exploration, most_bytes: int = MOST_BYTES) -> d
             f"{tokens.n} tokens and {len(data['methods'])} methods do not fit {most_bytes:,} "
             "bytes. Compare fewer methods at a time."
         )
-    if len(view_members(tokens)) == 1:
+    if len(budget_groups(tokens)) == 1:
         # The names and numbers around them take less than 250.
         data["coordinates"] = coordinates(tokens, max(0, room - 250))
     return data
