@@ -61,18 +61,18 @@ def headline(
     grades = grades or {}
     if truth is not None and all(grades.get(label) is not None for label in answers):
         right = [label for label in answers if grades[label]]
-        said = _against_truth(answers, names, truth, right)
+        clause = _against_truth(answers, names, truth, right)
         lost = len(right) < len(answers)
     else:
-        said, lost = _against_unpruned(answers, names), False
+        clause, lost = _against_unpruned(answers, names), False
     missing = "".join(f" {names[label]} cannot meet this budget." for label in result.refused)
     places = _place_counts(result, asked)
     if asked is None or not places:
-        return f"{at}, {said}{missing}"
+        return f"{at}, {clause}{missing}"
     if not any(places.values()):
-        return f"{at}, no kept patch shows {_asked_words(asked)}. {said}{missing}"
+        return f"{at}, no kept patch shows {_asked_words(asked)}. {clause}{missing}"
     shown = f" {_places_sentence(places, asked, names)}" if lost else ""
-    return f"{at}, {said}{missing}{shown}"
+    return f"{at}, {clause}{missing}{shown}"
 
 
 def is_off_topic(result: Result, truth: str | None) -> bool:
@@ -163,20 +163,20 @@ def _against_truth(
         if not lost:
             return f"{_does(kept, names, 'still answer')} {true}, as all tokens do{shares}."
         if not kept:
-            said = f"{_answers(lost, answers, names)}{shares}"
-            return f"{said}; all tokens answer {true}, which is right."
-        said = f"{_does(kept, names, 'still answer')} {true}; {_answers(lost, answers, names)}"
-        return f"{said}{shares}."
+            clause = f"{_answers(lost, answers, names)}{shares}"
+            return f"{clause}; all tokens answer {true}, which is right."
+        clause = f"{_does(kept, names, 'still answer')} {true}; {_answers(lost, answers, names)}"
+        return f"{clause}{shares}."
     if kept:
-        said = (
+        clause = (
             f"{_does(kept, names, 'answer')} {true}, which is right; all tokens answer {unpruned}"
         )
-        said += f", {_answers(lost, answers, names)}" if lost else ""
+        clause += f", {_answers(lost, answers, names)}" if lost else ""
         in_order = [*kept, UNPRUNED, *lost]
-        return f"{said}{_shares(answers[kept[0]], in_order, answers, _RIGHT_WORD)}."
+        return f"{clause}{_shares(answers[kept[0]], in_order, answers, _RIGHT_WORD)}."
     share = _shares(whole, [UNPRUNED], answers, _first_word(whole))
-    said = f"{_answers(lost, answers, names)}; all tokens answer {unpruned}{share}"
-    return f"{said}. The right answer is {true}."
+    clause = f"{_answers(lost, answers, names)}; all tokens answer {unpruned}{share}"
+    return f"{clause}. The right answer is {true}."
 
 
 def _against_unpruned(answers: Mapping[str, Answer], names: Mapping[str, str]) -> str:
@@ -189,22 +189,22 @@ def _against_unpruned(answers: Mapping[str, Answer], names: Mapping[str, str]) -
     longest = max(len(answers[label].text) for label in (UNPRUNED, *others))
     shares = _shares(whole, [*same, *others], answers, _first_word(whole))
     if len(others) <= _MOST_NAMES and longest <= _LONGEST_QUOTE and unpruned not in quotes:
-        said = [f"{_does(same, names, 'answer')} {unpruned}"] if same else []
+        clauses = [f"{_does(same, names, 'answer')} {unpruned}"] if same else []
         if others:
-            said.append(_answers([*others], answers, names))
+            clauses.append(_answers([*others], answers, names))
             # The probabilities are the methods', and would be read as those of all tokens.
-            return f"{'; '.join(said)}{shares}; all tokens answer {unpruned}."
-        said[-1] += ", as all tokens do"
+            return f"{'; '.join(clauses)}{shares}; all tokens answer {unpruned}."
+        clauses[-1] += ", as all tokens do"
     else:  # the words would say too much, or not what differs
-        said = [f"{_does(same, names, 'answer')} as all tokens do"] if same else []
+        clauses = [f"{_does(same, names, 'answer')} as all tokens do"] if same else []
         if len(others) > _MOST_NAMES:
-            said.append(f"{len(others)} methods answer otherwise")
+            clauses.append(f"{len(others)} methods answer otherwise")
         else:
             reference = "" if same else " from the answer with all tokens"  # named once
             for label, k in others.items():
-                said.append(f"{names[label]} differs{reference} from word {k} on")
+                clauses.append(f"{names[label]} differs{reference} from word {k} on")
                 reference = ""
-    return f"{'; '.join(said)}{shares}."
+    return f"{'; '.join(clauses)}{shares}."
 
 
 def _first_word(answer: Answer) -> str:

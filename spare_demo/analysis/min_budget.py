@@ -87,18 +87,18 @@ def find_sufficient(
     whole: Answer,
     max_new_tokens: int,
     positions: Positions | None = None,
-    known: Mapping[int, Answer] | None = None,
+    known_answers: Mapping[int, Answer] | None = None,
 ) -> Iterator[Sufficiency]:
     """Try budgets along a nested order: powers of two from the top, then bisection.
 
     picks: all n picks of a method whose budgets are nested, first pick first.
     whole: the answer with all tokens, made with the same `max_new_tokens` and `positions`.
-    known: answers of these picks that are there already, by budget.
+    known_answers: answers of these picks that are there already, by budget.
 
     Yields what is known after each answer; the last one has `done`.
     """
     n = view.tokens.n
-    answers = {**(known or {}), n: whole}
+    answers = {**(known_answers or {}), n: whole}
     at_first = len(answers)
 
     def result() -> Sufficiency:

@@ -172,8 +172,8 @@ def start_result(
     view, budget = exploration.view, int(settings.budget)
     selections = exploration.selections(budget)
     plans, refused = exploration.plans(budget)
-    chosen = (*selections, *plans)
-    seconds = {label: exploration.seconds_to_select(label, budget) for label in chosen}
+    labels = (*selections, *plans)
+    seconds = {label: exploration.seconds_to_select(label, budget) for label in labels}
     return Result(
         model=model,
         revision=revision,

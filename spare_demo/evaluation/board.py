@@ -155,12 +155,12 @@ def _conditions(settings: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _check_settings(folders: Sequence[Folder]) -> None:
-    seen: dict[tuple[str, str], tuple[Folder, Any]] = {}
+    firsts: dict[tuple[str, str], tuple[Folder, Any]] = {}
     for folder in folders:
         for label, method in folder.settings["methods"].items():
             # What is otherwise than in the rest of the folder counts as well.
             how = method, folder.settings.get("variants", {}).get(label)
-            first, how_first = seen.setdefault((folder.model, label), (folder, how))
+            first, how_first = firsts.setdefault((folder.model, label), (folder, how))
             if how != how_first:
                 raise ValueError(
                     f"{first.path} and {folder.path} hold {label} with different settings, which "
@@ -170,8 +170,8 @@ def _check_settings(folders: Sequence[Folder]) -> None:
 
 def _set_board(name: str, folders: Sequence[Folder], baseline: str) -> SetBoard:
     models, asked = _answers(name, folders)
-    known = dict.fromkeys(question for questions in asked for question in questions)
-    common = [question for question in known if all(question in questions for questions in asked)]
+    every = dict.fromkeys(question for questions in asked for question in questions)
+    common = [question for question in every if all(question in questions for questions in asked)]
     if not common:
         raise ValueError(
             f"The folders have no question of the set {name} in common, so that nothing can be "
@@ -202,7 +202,7 @@ def _set_board(name: str, folders: Sequence[Folder], baseline: str) -> SetBoard:
         difference = summaries[model].difference[method, budget]
         gained, lost = signs.count(1), signs.count(-1)
         comparisons.append(Comparison(model, method, budget, difference, gained, lost, p, adjusted))
-    return SetBoard(name, len(common), len(known) - len(common), summaries, comparisons)
+    return SetBoard(name, len(common), len(every) - len(common), summaries, comparisons)
 
 
 def _answers(
@@ -231,8 +231,8 @@ def _answers(
             if first is folder:
                 models.setdefault(folder.model, {}).setdefault(column, {})[question] = row
                 continue
-            there = models[folder.model][column].get(question, row)
-            if not whole and (there.prediction, there.right) != (row.prediction, row.right):
+            earlier = models[folder.model][column].get(question, row)
+            if not whole and (earlier.prediction, earlier.right) != (row.prediction, row.right):
                 raise ValueError(
                     f"{first.path} and {folder.path} both hold {row.method} at "
                     f"{words(row.budget)} for {folder.model} on {name}, with different answers. "

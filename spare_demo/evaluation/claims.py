@@ -61,23 +61,23 @@ def reasons(summary: Summary, built_in: BuiltIn) -> list[str]:
 
 
 def _verdict(summary: Summary, claim: Claim) -> str:
-    found = {
+    estimates = {
         k: estimate
         for k in summary.budgets
         if (estimate := summary.pairs[claim.measure].get(((claim.a, k), (claim.b, k))))
         and not (claim.measure == ERROR and _rebuilt(summary, claim, k))
     }
-    if not found:
+    if not estimates:
         return ""
-    holds = [k for k, e in found.items() if is_apart(summary, e) and e.value * claim.sign > 0]
-    fails = [k for k, e in found.items() if is_apart(summary, e) and e.value * claim.sign < 0]
-    open_ = [k for k, e in found.items() if not is_apart(summary, e)]
+    holds = [k for k, e in estimates.items() if is_apart(summary, e) and e.value * claim.sign > 0]
+    fails = [k for k, e in estimates.items() if is_apart(summary, e) and e.value * claim.sign < 0]
+    open_ = [k for k, e in estimates.items() if not is_apart(summary, e)]
     parts = [
-        f"{name} at {'every budget' if len(several) == len(found) > 1 else listed(several)}"
+        f"{name} at {'every budget' if len(several) == len(estimates) > 1 else listed(several)}"
         for name, several in (("agrees", holds), ("disagrees", fails), ("leaves it open", open_))
         if several
     ]
-    numbers = ", ".join(f"{in_measure(claim.measure, e)} at {k}" for k, e in found.items())
+    numbers = ", ".join(f"{in_measure(claim.measure, e)} at {k}" for k, e in estimates.items())
     return (
         f"{claim.words}. This model {'; '.join(parts)}: {title_of(claim.a)} minus "
         f"{title_of(claim.b)} in {MEASURES[claim.measure].partition(',')[0]}, paired, is {numbers}."

@@ -48,9 +48,9 @@ def all_figures(summary: Summary) -> list[Figure]:
         ("ablation", "SPARE without text, with anti- and with normal relevance", ABLATION),
         ("top-k", "The k tokens of highest or lowest relevance alone", TOP_K),
     ):
-        there = [label for label in labels if label in summary.methods]
-        if len(there) > 1:
-            figures.append(accuracy(summary, there, name, title))
+        measured = [label for label in labels if label in summary.methods]
+        if len(measured) > 1:
+            figures.append(accuracy(summary, measured, name, title))
     return figures
 
 
@@ -77,8 +77,8 @@ def drawn(summary: Summary) -> tuple[str, ...]:
     methods = summary.methods
     if len(methods) <= FEW_METHODS:
         return methods
-    chosen = [label for label in methods if label in (summary.reference, *DRAWN)]
-    return tuple(chosen) if len(chosen) > 1 else methods[:FEW_METHODS]
+    labels = [label for label in methods if label in (summary.reference, *DRAWN)]
+    return tuple(labels) if len(labels) > 1 else methods[:FEW_METHODS]
 
 
 def errors(summary: Summary) -> Figure:
@@ -111,8 +111,8 @@ def skills(summary: Summary, budget: Budget) -> Figure:
 def _series(
     summary: Summary, label: str, estimates: Mapping[Column, Estimate], scale: float
 ) -> Series:
-    there = [k for k in summary.budgets if (label, k) in estimates]
-    points = tuple(_point(value(k), estimates[label, k], scale) for k in there)
+    budgets = [k for k in summary.budgets if (label, k) in estimates]
+    points = tuple(_point(value(k), estimates[label, k], scale) for k in budgets)
     together = drawn(summary)  # their colours first, so that no two of them are alike
     rest = [other for other in summary.methods if other not in together]
     return Series(title_of(label), points, [*together, *rest].index(label))

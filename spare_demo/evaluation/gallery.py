@@ -97,9 +97,9 @@ class Gallery:
         )
         if not self.cases:
             return f"No surprising case among {tried}."
-        found = counted(sum(self.found.values()), "surprising case")
+        cases = counted(sum(self.found.values()), "surprising case")
         shown = "The one shown is" if len(self.cases) == 1 else f"The {len(self.cases)} shown are"
-        return f"{found} among {tried}. {shown} chosen, not typical."
+        return f"{cases} among {tried}. {shown} chosen, not typical."
 
 
 def scene_sheets(which: str, seeds: Iterable[int]) -> Iterator[Sheet]:
@@ -165,8 +165,8 @@ def choose_shown(cases: Sequence[Case]) -> tuple[Case, ...]:
     shown: list[Case] = []
     while len(shown) < MOST_SHOWN and any(left.values()):
         for rule in RULES:
-            seen = {case.seed for case in shown}
-            left[rule] = [case for case in left[rule] if case.seed not in seen]
+            seeds = {case.seed for case in shown}
+            left[rule] = [case for case in left[rule] if case.seed not in seeds]
             shown += left[rule][:1]
     return tuple(shown[:MOST_SHOWN])
 

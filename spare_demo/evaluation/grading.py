@@ -42,15 +42,15 @@ def grade(prediction: str, truth: str) -> bool | None:
     """
     if is_right(prediction, SheetQuestion("", (truth,))):
         return True
-    said, true = _words(prediction), _words(truth)
-    if len(said) <= len(true):
+    words, true_words = _words(prediction), _words(truth)
+    if len(words) <= len(true_words):
         return False
-    if said[:3] == _words(CANNOT_TELL):
+    if words[:3] == _words(CANNOT_TELL):
         return None
     if truth.isdigit() or truth in _YES_NO:  # these can be said in other words too
-        other = said[0] != truth and (said[0].isdigit() or said[0] in _YES_NO)
+        other = words[0] != truth and (words[0].isdigit() or words[0] in _YES_NO)
         return False if other else None
-    return None if set(true) <= set(said) else False
+    return None if set(true_words) <= set(words) else False
 
 
 def grade_all(texts: Mapping[str, str], truth: str | None) -> dict[str, bool | None]:

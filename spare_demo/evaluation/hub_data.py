@@ -83,16 +83,16 @@ def _open(name: str, config: str | None, split: str, fields: Fields) -> Any:
         if split not in splits:
             raise ValueError(f"it has no split {split}, only {', '.join(map(str, splits))}")
         rows = splits[split]
-        there = rows.column_names or list(next(iter(rows), {}))
+        columns = rows.column_names or list(next(iter(rows), {}))
     except Exception as error:  # readers of foreign files raise whatever they like
         raise ValueError(_unreadable(name, error)) from None
     for role, field in vars(fields).items():
-        if field not in there and role not in _OPTIONAL:
+        if field not in columns and role not in _OPTIONAL:
             raise ValueError(
-                f"{name} has no field {field}, only {', '.join(there)}. Name the one that holds "
+                f"{name} has no field {field}, only {', '.join(columns)}. Name the one that holds "
                 f"the {role} with --{role}-field."
             )
-    rows = rows.select_columns([field for field in vars(fields).values() if field in there])
+    rows = rows.select_columns([field for field in vars(fields).values() if field in columns])
     if isinstance((rows.features or {}).get(fields.picture), datasets.Image):
         rows = rows.cast_column(fields.picture, datasets.Image(decode=False))
     return rows
@@ -135,14 +135,14 @@ def _picture_file(value: Any, name: str, field: str) -> Path:
     if not isinstance(value, str) or not value:
         raise ValueError(f'"{field}" holds no picture')
     archived, colons, place = value.rpartition("::")
-    found = _inside_folder(place, Path(name)) if Path(name).is_dir() else _inside_hub(place, name)
-    if found is None or (colons and not _MEMBER.fullmatch(archived)):
+    source = _inside_folder(place, Path(name)) if Path(name).is_dir() else _inside_hub(place, name)
+    if source is None or (colons and not _MEMBER.fullmatch(archived)):
         raise ValueError(f"the picture {value} is outside the dataset")
-    if isinstance(found, Path) and not colons:
-        if not found.is_file():
+    if isinstance(source, Path) and not colons:
+        if not source.is_file():
             raise ValueError(f"there is no picture {value} in the dataset")
-        return found
-    return _keep(_read(f"{archived}{colons}{found}"))
+        return source
+    return _keep(_read(f"{archived}{colons}{source}"))
 
 
 def _inside_folder(place: str, folder: Path) -> Path | None:

@@ -111,9 +111,9 @@ def main() -> None:
         cases.append(case)
         shares = " ".join(f"{share:.3f}" for share in case.shares)
         print(f"{case.picture} at {case.budget:>2}: right {case.right}, probabilities {shares}")
-    chosen = choose_opening(cases)
-    write_opening(chosen, FILE)
-    print(f"{chosen.picture} at {chosen.budget}, of {len(cases)} cases. Written to {FILE}.")
+    opening = choose_opening(cases)
+    write_opening(opening, FILE)
+    print(f"{opening.picture} at {opening.budget}, of {len(cases)} cases. Written to {FILE}.")
 
 
 if __name__ == "__main__":

@@ -56,13 +56,13 @@ class PicturePicks:
             return [(budget, keep(method, view, budget), float("nan")) for budget in budgets]
         sizes = [size(budget, view.tokens.n) for budget in budgets]
         if longest is not None:
-            chosen = [longest.prefix(k) for k in sizes]
+            selections = [longest.prefix(k) for k in sizes]
             x = self.picture.compact_features
             errors = measures.reconstruction_curve(x, longest.order, sizes).tolist()
         else:
-            chosen = [method.select(view.tokens, k) for k in sizes]
-            errors = [self.picture.error(selection) for selection in chosen]
-        return list(zip(budgets, chosen, errors, strict=True))
+            selections = [method.select(view.tokens, k) for k in sizes]
+            errors = [self.picture.error(selection) for selection in selections]
+        return list(zip(budgets, selections, errors, strict=True))
 
 
 def keep(method: Method, view: View, budget: Budget) -> Selection | LayerPlan:

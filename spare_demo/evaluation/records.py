@@ -122,8 +122,8 @@ def read_records(file: Path, kind: type[T]) -> tuple[list[T], bool]:
     if not file.exists():
         return [], False
     names = [field.name for field in fields(kind)]
-    known: dict[str, str] = {}  # each text once: most are the same in many lines
-    read = _READ | {"str": lambda text: known.setdefault(text, text)}
+    texts: dict[str, str] = {}  # each text once: most are the same in many lines
+    read = _READ | {"str": lambda text: texts.setdefault(text, text)}
     types = [read[str(field.type)] for field in fields(kind)]
     data = file.read_bytes()
     whole = data[: data.rfind(b"\n") + 1]  # a last cell, which is never quoted, may be cut short

@@ -148,8 +148,8 @@ _NEAREST = 5  # methods that a sentence names
 def _best(summary: Summary, k: Budget) -> str:
     """The method that is right most often, and those that paired differences leave beside it."""
     best = summary.best[k]
-    behind = {m: found for (m, of), found in summary.behind_best.items() if of == k}
-    near = {m: found for m, found in behind.items() if not is_apart(summary, found)}
+    behind = {m: difference for (m, of), difference in summary.behind_best.items() if of == k}
+    near = {m: difference for m, difference in behind.items() if not is_apart(summary, difference)}
     sentence = (
         f"At {words(k)} {title_of(best)} is right most often, {share(summary.accuracy[best, k])}."
     )
@@ -184,9 +184,9 @@ def _spare_and_cdpruner(summary: Summary) -> str:
 def _text_guidance(summary: Summary, budget: Budget) -> list[str]:
     sentences = []
     for labels in (figures.ABLATION, ("anti-relevance", "normal-relevance")):
-        there = [m for m in labels if (m, budget) in summary.accuracy]
-        if len(there) > 1:
-            parts = [f"{title_of(m)} {share(summary.accuracy[m, budget])}" for m in there]
+        measured = [m for m in labels if (m, budget) in summary.accuracy]
+        if len(measured) > 1:
+            parts = [f"{title_of(m)} {share(summary.accuracy[m, budget])}" for m in measured]
             sentences.append(f"Text guidance at {words(budget)}: {'; '.join(parts)}.")
     return sentences
 

@@ -109,19 +109,19 @@ class Results(contextlib.AbstractContextManager["Results"]):
         ]
 
     def _read(self, questions: Mapping[Key, int], each: int) -> None:
-        found = {kind: read_records(file, kind) for file, kind, _ in self._files}
-        counts = Counter((row.set, row.picture) for row in found[Row][0])
-        skipped = Counter((record.set, record.picture) for record in found[Skipped][0])
+        read = {kind: read_records(file, kind) for file, kind, _ in self._files}
+        counts = Counter((row.set, row.picture) for row in read[Row][0])
+        skipped = Counter((record.set, record.picture) for record in read[Skipped][0])
         whole = {
             key
             for key in (*counts, *skipped)
             if counts[key] == each * (questions.get(key, 0) - skipped[key])
         }
         for file, kind, records in self._files:
-            there, torn = found[kind]
-            records += [record for record in there if (record.set, record.picture) in whole]
+            stored, torn = read[kind]
+            records += [record for record in stored if (record.set, record.picture) in whole]
             # Only what a cut-off run left is ever written anew.
-            if torn or len(records) < len(there):
+            if torn or len(records) < len(stored):
                 _replace(file, csv_text(records, kind))
 
 
@@ -137,16 +137,16 @@ def has_results(folder: Path, settings: Mapping[str, Any], partly: bool = False)
         if (folder / ANSWERS).exists():
             raise ValueError(f"{folder} has a {ANSWERS} but no {SETTINGS}. Choose another folder.")
         return False
-    there = _read_settings(file)
-    if {"format", "model"} <= there.keys() and not (folder / ANSWERS).exists():
+    stored = _read_settings(file)
+    if {"format", "model"} <= stored.keys() and not (folder / ANSWERS).exists():
         return False  # of a run that was refused, or cut off, before its first picture was done
-    here = json.loads(json.dumps({"format": FORMAT, **settings}))  # which knows no tuples
-    there, here = _complete(there), _complete(here)
+    current = json.loads(json.dumps({"format": FORMAT, **settings}))  # which knows no tuples
+    stored, current = _complete(stored), _complete(current)
     if partly:
-        here = there | {k: here[k] for k in ("format", *settings)}
-        if isinstance(there.get("model"), dict):
-            here["model"] = there["model"] | settings.get("model", {})
-    if different := [k for k in {**there, **here} if there.get(k) != here.get(k)]:
+        current = stored | {k: current[k] for k in ("format", *settings)}
+        if isinstance(stored.get("model"), dict):
+            current["model"] = stored["model"] | settings.get("model", {})
+    if different := [k for k in {**stored, **current} if stored.get(k) != current.get(k)]:
         raise ValueError(
             f"{folder} holds results of other settings ({', '.join(different)}). "
             "Use the same settings to resume, or another folder; board shows both together."

@@ -69,9 +69,9 @@ class Draws:
 
     def means(self, sums: Floats, counts: Floats) -> tuple[Floats, Floats]:
         """(s, m) sums and counts per picture -> (m,) means, (b, m) means of every draw."""
-        weights, there = self.weights, counts.sum(1) > 0
-        if 2 * np.count_nonzero(there) < len(there):  # a rare label has few pictures behind it
-            weights, sums, counts = weights[:, there], sums[there], counts[there]
+        weights, present = self.weights, counts.sum(1) > 0
+        if 2 * np.count_nonzero(present) < len(present):  # a rare label has few pictures behind it
+            weights, sums, counts = weights[:, present], sums[present], counts[present]
         with np.errstate(invalid="ignore", divide="ignore"):
             resampled = np.empty((len(weights), sums.shape[1]))
             for block in _blocks(len(weights)):
@@ -116,11 +116,11 @@ class Columns:
         """
         sums, counts = self._totals(right)
         shares = self._means(sums, counts)
-        for column, found in shares.items():
+        for column, estimate in shares.items():
             pictures = int(np.count_nonzero(counts[:, self.place[column]]))
-            if pictures < FEW or found.value in (0.0, 1.0):
-                low, high = wilson(found.value, pictures)
-                shares[column] = Estimate(found.value, low, high, found.count)
+            if pictures < FEW or estimate.value in (0.0, 1.0):
+                low, high = wilson(estimate.value, pictures)
+                shares[column] = Estimate(estimate.value, low, high, estimate.count)
         return shares
 
     def _means(self, sums: Floats, counts: Floats) -> dict[Column, Estimate]:
@@ -154,8 +154,8 @@ class Columns:
 
     def _places(self, pairs: Iterable[Pair]) -> list[tuple[Pair, int, int]]:
         """The pairs of which both columns are there, with the columns' numbers."""
-        there = [pair for pair in pairs if all(column in self.place for column in pair)]
-        return [(pair, self.place[pair[0]], self.place[pair[1]]) for pair in there]
+        present = [pair for pair in pairs if all(column in self.place for column in pair)]
+        return [(pair, self.place[pair[0]], self.place[pair[1]]) for pair in present]
 
     def _totals(self, values: Floats) -> tuple[Floats, Floats]:
         """(s, m) sums and counts, by picture and column, of the finite values."""

@@ -204,7 +204,7 @@ def _summary(
 
 
 def _of_first(estimates: Mapping[Pair, Estimate]) -> dict[Column, Estimate]:
-    return {column: found for (column, _), found in estimates.items()}
+    return {column: estimate for (column, _), estimate in estimates.items()}
 
 
 def _places(places: Sequence[Place], draws: Draws) -> dict[int, dict[str, Estimate]]:

@@ -112,7 +112,7 @@ def differences(summary: Summary) -> Table | None:
     if not summary.difference or summary.reference is None:
         return None
 
-    starred = {c for c, found in summary.difference.items() if star(summary, found)}
+    starred = {c for c, difference in summary.difference.items() if star(summary, difference)}
     corrected = {column for column, p in summary.adjusted.items() if p < LEVEL}
 
     def cell(column: Column) -> str:
@@ -148,8 +148,8 @@ def reconstruction_diversity(summary: Summary) -> Table | None:
             continue
         rows.append((f"{title_of(a)} minus {title_of(b)}:", *("" for _ in columns)))
         for measure, name in MEASURES.items():
-            found = [summary.pairs[measure].get(pair) for pair in columns]
-            rows.append((name, *(in_measure(measure, e) + star(summary, e) for e in found)))
+            differences = [summary.pairs[measure].get(pair) for pair in columns]
+            rows.append((name, *(in_measure(measure, e) + star(summary, e) for e in differences)))
     if not rows:
         return None
     return Table(

@@ -55,8 +55,8 @@ class Worker:
     def _measure(self, sheet: Sheet) -> Outcome:
         sentences: list[str] = []
         try:
-            (found,) = run(self._model, [sheet], self._experiment, skip=sentences.append)
-            return Outcome(found.rows, found.places, found.skipped, tuple(sentences))
+            (results,) = run(self._model, [sheet], self._experiment, skip=sentences.append)
+            return Outcome(results.rows, results.places, results.skipped, tuple(sentences))
         except Exception as error:
             error.add_note(traceback.format_exc())
             return Outcome([], [], [], error=error)
@@ -64,12 +64,12 @@ class Worker:
     @functools.cached_property
     def _model(self) -> Model:
         model = self._load(report=lambda sentence: None)
-        found = describe(model)
+        loaded = describe(model)
         for name, expected in self._expected.items():
-            if found[name] != expected:
+            if loaded[name] != expected:
                 raise ValueError(
                     f"One worker loaded the model with {name} {expected} and another one with "
-                    f"{found[name]}, and their results must not be mixed. Use machines that are "
+                    f"{loaded[name]}, and their results must not be mixed. Use machines that are "
                     "alike, or name one kind with --device."
                 )
         return model

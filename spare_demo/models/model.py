@@ -328,12 +328,12 @@ class Model(Resident):
 
     def _words(self, question: str) -> Callable[[], Tensor] | None:
         """`VisualTokens.words` of a question; None where it is blank or nothing embeds it."""
-        found = keywords(question)
-        if not found or not self.has_language_model:
+        words = keywords(question)
+        if not words or not self.has_language_model:
             return None
 
         def embed() -> Tensor:
-            ids = torch.tensor(word_ids(self.tokenizer, found), device=self.device)
+            ids = torch.tensor(word_ids(self.tokenizer, words), device=self.device)
             rows = self._passes.run(lambda: self.hf.get_input_embeddings()(ids))[0]
             return plain_tensor(rows).float().to(self.device)
 

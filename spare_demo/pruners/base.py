@@ -182,9 +182,9 @@ class Method(ABC):
         """Raise ValueError if the method needs text, another field, or more blocks of the tower
         than the tokens come with.
         """
-        there = {field for field in self.needs if getattr(tokens, field) is not None}
-        there.add(self.text_field)  # its absence has a sentence of its own
-        if reason := self.reason_against(there, tower=tokens.tower_blocks):
+        present = {field for field in self.needs if getattr(tokens, field) is not None}
+        present.add(self.text_field)  # its absence has a sentence of its own
+        if reason := self.reason_against(present, tower=tokens.tower_blocks):
             raise ValueError(f"The method {self.name!r} cannot run here: {reason}.")
         if self.reads_relevance:
             has_text = tokens.has_text

@@ -62,10 +62,10 @@ class LiteLVLM(ViewPruner):
         return image.detach().cpu().double() @ texts.detach().cpu().double().T
 
     def _pick(self, tokens: VisualTokens, view: Tensor, count: int) -> tuple[Tensor, Tensor]:
-        here = self._products(tokens)[view]  # (s, m)
-        quota = count // here.shape[1]
-        least = here.sort(dim=0, stable=True).indices[:quota].unique()
-        unlike = here.amin(dim=1).neg()
+        products = self._products(tokens)[view]  # (s, m)
+        quota = count // products.shape[1]
+        least = products.sort(dim=0, stable=True).indices[:quota].unique()
+        unlike = products.amin(dim=1).neg()
         place = least[largest(unlike[least], len(least))]
         gain = unlike[place]
         if len(place) < count:

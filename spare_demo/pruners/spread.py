@@ -84,19 +84,19 @@ def cover_greedily(table: Tensor, weight: Tensor, k: int) -> tuple[Tensor, Tenso
     reach = np.zeros(columns.shape[1])
     value = scale * np.maximum(columns, 0).sum(axis=1)
     slack = TIE * value
-    known = np.ones(len(value), bool)  # whose value is that of this step
+    current = np.ones(len(value), bool)  # whose value is that of this step
     order, gain = np.empty(k, np.int64), np.empty(k)
     for step in range(k):
-        best = value.max(where=known, initial=0.0)
-        while len(open_ := np.flatnonzero(~known & (value + slack >= best))):
+        best = value.max(where=current, initial=0.0)
+        while len(open_ := np.flatnonzero(~current & (value + slack >= best))):
             if len(open_) > _BATCH:
                 open_ = open_[np.argpartition(value[open_], -_BATCH)[-_BATCH:]]
             value[open_] = scale[open_] * np.maximum(columns[open_] - reach, 0).sum(axis=1)
-            known[open_] = True
-            best = value.max(where=known, initial=0.0)
+            current[open_] = True
+            best = value.max(where=current, initial=0.0)
         pick = int((value + slack >= value.max()).argmax())  # the first of the tied
         order[step], gain[step] = pick, value[pick]
         np.maximum(reach, columns[pick], out=reach)
         value[pick] = -np.inf
-        known = value <= 0
+        current = value <= 0
     return torch.from_numpy(order), torch.from_numpy(gain)

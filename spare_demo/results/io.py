@@ -304,13 +304,13 @@ def _differences(data: Mapping[str, Any]) -> list[str]:
     notes = []
     if data.get("format") != FORMAT:
         notes.append(f"{_other_format(data)}; what both know is shown.")
-    there = data.get("versions")
-    if not isinstance(there, Mapping):
+    recorded = data.get("versions")
+    if not isinstance(recorded, Mapping):
         return notes
     other = [
-        f"{name} {there[name]} (here {here})"
+        f"{name} {recorded[name]} (here {here})"
         for name, here in versions().items()
-        if name in there and there[name] != here
+        if name in recorded and recorded[name] != here
     ]
     if other:
         notes.append(

@@ -39,7 +39,7 @@ def search(same: list[bool], known: int | None = None) -> tuple[list[Sufficiency
     oracle: Any = Oracle(same)
     picks = Selection(order=range(n))
     here = {} if known is None else {known: Oracle(same).answer(view, picks.prefix(known), 8, None)}
-    found = list(find_sufficient(oracle, view, picks, WHOLE, 8, known=here))
+    found = list(find_sufficient(oracle, view, picks, WHOLE, 8, known_answers=here))
     return found, oracle.asked
 
 

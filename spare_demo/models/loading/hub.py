@@ -178,8 +178,8 @@ def _bar_of(progress: Progress, before: int, total: int, stops: list[BaseExcepti
 
 def check_disk(repository: str, needed: int, folder: Path) -> None:
     """Raise ModelError unless so many bytes are free where a folder is, or will be."""
-    there = next(path for path in (folder, *folder.parents) if path.exists())
-    free = shutil.disk_usage(there).free
+    existing = next(path for path in (folder, *folder.parents) if path.exists())
+    free = shutil.disk_usage(existing).free
     if needed > free:
         raise ModelError(
             f"{repository} needs {needed / 1e9:.1f} GB on the disk of the Hugging Face cache, and "

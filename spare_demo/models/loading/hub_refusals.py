@@ -85,9 +85,9 @@ def is_transport(error: BaseException) -> bool:
 
 def causes(error: BaseException | None) -> Iterator[BaseException]:
     """An error, and what it was raised from, and so on."""
-    seen: list[BaseException] = []
-    while error is not None and error not in seen:  # one raised from itself is its own cause
-        seen.append(error)
+    chain: list[BaseException] = []
+    while error is not None and error not in chain:  # one raised from itself is its own cause
+        chain.append(error)
         yield error
         error = error.__cause__ or error.__context__
 

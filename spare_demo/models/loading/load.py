@@ -97,15 +97,15 @@ def load_model(
         raise ModelError(f"A model in {brief(bits)} bits is not possible. Choose 16, 8 or 4.")
     place = _device(device)
     spread = place.type == "cuda" and device in ("auto", "cuda")
-    here = 0 if instead_of is None else instead_of.bytes_on(place)  # it may lie on another GPU
+    freed = 0 if instead_of is None else instead_of.bytes_on(place)  # it may lie on another GPU
     fit = Fit(
         place,
         spread,
         bits=bits,
         report=report,
         make_room=lambda: None if instead_of is None else _close(instead_of, progress),
-        given_back=here,
-        given_back_elsewhere=0 if instead_of is None else instead_of.bytes - here,
+        given_back=freed,
+        given_back_elsewhere=0 if instead_of is None else instead_of.bytes - freed,
         language_model=language_model,
         progress=progress,
         system=system,

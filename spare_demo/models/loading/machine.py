@@ -87,8 +87,8 @@ def choose(machine: Machine, bits: int = 16) -> tuple[Entry, str]:
     room, need = machine.memory, needed(TINY_LLAVA.name, place)
     fits = place == "cuda" or need <= room
     if fits and (machine.space or TINY_LLAVA.name in machine.cached):
-        there = "this is a Space" if machine.space else "its weights are on this machine"
-        return TINY_LLAVA, f"{TINY_LLAVA.title}: {why}; {there}."
+        reason = "this is a Space" if machine.space else "its weights are on this machine"
+        return TINY_LLAVA, f"{TINY_LLAVA.title}: {why}; {reason}."
     offer = (
         f"{TINY_LLAVA.title} needs {size_words(need)} of memory, and {size_words(room)} are free"
     )
@@ -161,7 +161,7 @@ def _offer(entry: Entry, fit: Fit, rates: Callable[[torch.dtype], Rates]) -> Off
     weights = memory.count_weights(config, family)
     vision = memory.count_weights(memory.without_language_model(config), family)
     stored, text = STORED[entry.name].itemsize, memory.TEXT_SIDE if family.clip_tower else 0
-    there = hub.is_complete(str(entry.source))
+    is_cached = hub.is_complete(str(entry.source))
 
     def seconds() -> float | None:
         """Three prefills and the tower's pass at the rate of a matrix product; each token of the
@@ -180,7 +180,7 @@ def _offer(entry: Entry, fit: Fit, rates: Callable[[torch.dtype], Rates]) -> Off
         entry,
         room,
         vision_room,
-        0 if there else weights.count * stored + text,
-        0 if there else vision.count * stored + text,
+        0 if is_cached else weights.count * stored + text,
+        0 if is_cached else vision.count * stored + text,
         seconds() if room.fits and not unpacks_in_every_pass(fit.device, fit.bits) else None,
     )
