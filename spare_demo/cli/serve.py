@@ -112,7 +112,7 @@ def _serve(settings: Settings) -> None:
     from spare_demo.models import load_model
     from spare_demo.models.loading.catalogue import AUTO, BUILT_IN
     from spare_demo.models.loading.heap import share_heaps
-    from spare_demo.models.loading.machine import this_machine, to_follow
+    from spare_demo.models.loading.machine import later_model, this_machine
     from spare_demo.ui import serve
     from spare_demo.ui.borrowed_gpu import BorrowedGpu
     from spare_demo.ui.gradio_compat.operations import check_mcp
@@ -123,7 +123,7 @@ def _serve(settings: Settings) -> None:
     share_heaps()
     later = None
     if settings.model == AUTO:
-        later = to_follow(this_machine(settings.device), settings.bits)
+        later = later_model(this_machine(settings.device), settings.bits)
     if later is not None:
         print(f"{later.title} takes minutes to load: {BUILT_IN.title} answers until it is loaded.")
 

@@ -120,7 +120,7 @@ def cells(result: Result) -> list[Cell]:
     return [
         Cell(
             title,
-            _kept_at_last(result, label),
+            _kept_in_last_layer(result, label),
             result.errors.get(label),
             result.first_kl.get(label),
             words.get(label),
@@ -140,7 +140,7 @@ def consensus(result: Result, canvas: Canvas) -> Display | None:
     return consensus_map(canvas, kept) if len(kept) > 1 else None
 
 
-def _kept_at_last(result: Result, label: str) -> Tokens | None:
+def _kept_in_last_layer(result: Result, label: str) -> Tokens | None:
     """The tokens that a method keeps: one inside the language model those that have a row of their
     own in the last layer, None before its answer is there."""
     if label in result.selections:

@@ -88,7 +88,7 @@ def _curve_page(result: Result) -> str:
     )
 
 
-_THEN = (1980, 1, 1, 0, 0, 0)  # a zip's first day: the same result gives the same bytes
+_ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)  # for every file, so that a result always gives the same bytes
 
 
 def cite(result: Result, panels: Collection[str] = USUAL, link: str | None = None) -> bytes:
@@ -116,7 +116,7 @@ def cite(result: Result, panels: Collection[str] = USUAL, link: str | None = Non
         for name, data in files.items():
             # PNG is compressed already: once more is seconds of work on a large photo for nothing.
             kind = zipfile.ZIP_STORED if name.endswith(".png") else zipfile.ZIP_DEFLATED
-            zip_file.writestr(zipfile.ZipInfo(name, _THEN), data, kind)
+            zip_file.writestr(zipfile.ZipInfo(name, _ZIP_EPOCH), data, kind)
     return archive.getvalue()
 
 

@@ -21,10 +21,9 @@ VICUNA = (
 )
 """The system sentence of `vicuna_v1`, with which LLaVA-1.5 was trained and the papers measured."""
 
-_UNSEEN = """a an and answer are at be been being but by did do does for from had has have he how i
-if into is it onto or question she so the then they to upon was we were what when where which who
-why with you"""
-_LEFT_OUT = frozenset(_UNSEEN.split())
+_STOP_WORDS = """a an and answer are at be been being but by did do does for from had has have he
+how i if into is it onto or question she so the then they to upon was we were what when where which
+who why with you"""
 _INSTRUCTIONS = (  # of LLaVA's benchmarks, after the question
     "Answer the question using a single word or phrase.",
     "Answer with the option's letter from the given choices directly.",
@@ -126,7 +125,8 @@ def keywords(question: str) -> list[str]:
     text = question
     for instruction in _INSTRUCTIONS:
         text = text.replace(instruction, "")
-    words = [word for word in re.findall(r"\b\w+\b", text) if word.lower() not in _LEFT_OUT]
+    stop_words = _STOP_WORDS.split()
+    words = [word for word in re.findall(r"\b\w+\b", text) if word.lower() not in stop_words]
     return words or text.split() or question.split()
 
 

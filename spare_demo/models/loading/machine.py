@@ -103,7 +103,7 @@ def too_small(machine: Machine) -> bool:
     return bool(machine.gpus) and max(machine.gpus) < needed(TINY_LLAVA.name, "cuda")
 
 
-def to_follow(machine: Machine, bits: int = 16) -> Entry | None:
+def later_model(machine: Machine, bits: int = 16) -> Entry | None:
     """What a Space without a GPU loads while the built-in model answers; None anywhere else.
 
     TinyLLaVA takes minutes there, in which a Space without a page counts as broken.

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from spare_demo.models.loading import machine as module
-from spare_demo.models.loading.machine import Machine, choose, needed, to_follow
+from spare_demo.models.loading.machine import Machine, choose, later_model, needed
 
 GB = 10**9
 SEVEN, TINY = needed("llava-1.5-7b", "cuda"), needed("tiny-llava", "cpu")
@@ -50,7 +50,7 @@ def test_the_table(machine: Machine, bits: int, name: str, words: str) -> None:
 def test_a_space_without_a_gpu_answers_before_its_model_stands(
     machine: Machine, name: str | None
 ) -> None:
-    entry = to_follow(machine)
+    entry = later_model(machine)
     assert (entry and entry.name) == name
 
 
