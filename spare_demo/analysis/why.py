@@ -172,7 +172,7 @@ def why(
     if step is None:
         step = (rank or _last_rank(tokens, selection.order, patch)) - 1
     # A nested method may be looked at beyond the budget: its later picks are known.
-    longest = exploration.full.get(label, selection).order
+    longest = exploration.picks.get(label, selection).order
     weighing = weigh(method, tokens, longest, step)
     winner = weighing.picked if weighing else None
     relevance = exploration.view.relevance

@@ -59,15 +59,15 @@ class Exploration:
     that needs a set.
 
     methods: what was run under each label, text-free stand-ins included.
-    full: the picks of the nested methods, in the order picked, as many as were asked for.
-    select_seconds: wall time of each entry of `full`. Greedy methods run
+    picks: of the nested methods, in the order picked, as many as were asked for.
+    select_seconds: wall time of each entry of `picks`. Greedy methods run
         together on one matrix of cosines: each carries the time of all.
     notes: sentences for the visitor, such as that the text part is off.
     """
 
     view: View
     methods: LabelledMethods
-    full: dict[str, Selection]
+    picks: dict[str, Selection]
     select_seconds: dict[str, float]
     notes: tuple[str, ...]
     _made: dict[tuple[str, int], tuple[Any, float]] = field(default_factory=dict, repr=False)
@@ -95,7 +95,7 @@ class Exploration:
         }
 
     def seconds_to_select(self, label: str, budget: int) -> float | None:
-        """Wall time of what a label keeps; of a nested method that of all its picks in `full`.
+        """Wall time of what a label keeps; of a nested method that of all its `picks`.
 
         Of a method inside the language model that of what enters. None where all tokens enter, for
         sets and plans made by hand, and for a budget that nothing was kept at yet.
@@ -135,9 +135,9 @@ class Exploration:
         short = {
             label: method
             for label, method in self.methods.items()
-            if method.nested and len(self.full[label]) < self.n
+            if method.nested and len(self.picks[label]) < self.n
         }
-        return self.full | select_each(short, self.view.tokens, self.n)[0]
+        return self.picks | select_each(short, self.view.tokens, self.n)[0]
 
     @cached_property
     def weights(self) -> dict[str, Tensor | None]:
@@ -184,7 +184,7 @@ class Exploration:
     def _selection(self, label: str, k: int) -> Selection:
         method = self.methods[label]
         if method.nested:
-            picks = self.full[label]
+            picks = self.picks[label]
             return (picks if k <= len(picks) else self.complete[label]).prefix(k)
         if method.by_hand:
             return method.select(self.view.tokens, k)

@@ -54,7 +54,7 @@ class Studies:
         for slot in SLOTS:
             if not visit.exploration.methods[slot].nested:
                 continue
-            picks = visit.exploration.full[slot]
+            picks = visit.exploration.picks[slot]
             known = {visit.result.budget: answers[slot]} if slot in answers else {}
             for result in find_sufficient(
                 self.model, visit.exploration.view, picks, whole, longest, positions, known

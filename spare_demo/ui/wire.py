@@ -242,7 +242,7 @@ def _pad_to_four(data: bytes) -> bytes:
 
 
 def _method(exploration: Exploration, label: str) -> dict[str, Any]:
-    method, full = exploration.methods[label], exploration.full.get(label)
+    method, full = exploration.methods[label], exploration.picks.get(label)
     if method.by_hand and not method.inside:
         full = exploration.selections(exploration.n)[label]
     data: dict[str, Any] = {

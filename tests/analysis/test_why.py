@@ -155,8 +155,8 @@ def test_leftover_of_a_merging_selection_is_not_defined(exploration: Exploration
 
 @pytest.mark.parametrize("label", ["spare", "cdpruner"])
 def test_why_a_patch_was_kept_or_lost(exploration: Exploration, label: str) -> None:
-    order = exploration.full[label].order.tolist()
-    gain = exploration.full[label].gain
+    order = exploration.picks[label].order.tolist()
+    gain = exploration.picks[label].gain
     kept = why(exploration, label, order[2], 5)
     assert (kept.rank, kept.step, kept.winner) == (3, 2, order[2])
     assert kept.factors == kept.winning

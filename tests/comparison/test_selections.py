@@ -87,7 +87,7 @@ def test_a_method_of_ones_own_is_asked_at_each_budget_unless_it_says_that_it_is_
 def test_a_set_by_hand_beside_the_methods_runs_nothing_again(view: View) -> None:
     before = explore(view, {"spare": PRUNERS["spare"]})
     after = before.with_set("mine", Selection(order=[2, 7]))
-    assert after.full["spare"] is before.full["spare"]
+    assert after.picks["spare"] is before.picks["spare"]
     assert after.selections(5)["mine"].order.tolist() == [2, 7]
     assert list(before.methods) == ["spare"] and list(after.methods) == ["spare", "mine"]
 
@@ -95,7 +95,7 @@ def test_a_set_by_hand_beside_the_methods_runs_nothing_again(view: View) -> None
 def test_only_as_many_picks_as_asked_for_are_made_until_more_are_needed(view: View) -> None:
     names = ("spare", "cdpruner", "uniform")
     few, all_picks = explore(view, choose(names), 4), explore(view, choose(names))
-    assert {len(picks) for picks in few.full.values()} == {4}
+    assert {len(picks) for picks in few.picks.values()} == {4}
     for k in (2, 4, 9):
         for label, picks in few.selections(k).items():
             whole = all_picks.selections(k)[label]

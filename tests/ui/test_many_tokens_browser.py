@@ -82,7 +82,7 @@ def test_what_is_sent_is_small_and_the_rest_is_asked_for(visit: Visit) -> None:
 def test_scrubbing_draws_what_python_draws(page, visit: Visit, k: int) -> None:
     to_budget(page, k)
     page.layer("order")
-    drawn = pick_order(visit.canvas, visit.exploration.full["A"].order[:k], BLUE, "A SPARE")
+    drawn = pick_order(visit.canvas, visit.exploration.picks["A"].order[:k], BLUE, "A SPARE")
     assert page.sentence() == drawn.sentence
     shown = np.asarray(page.picture(), int)
     gap = np.abs(shown - np.asarray(drawn.image.crop((0, 0, *visit.canvas.size)), int)).max(axis=2)
@@ -97,7 +97,7 @@ def test_leftovers_come_from_the_server(page, visit: Visit) -> None:
         if k in (90, 91):
             continue
         features = visit.exploration.view.tokens.features
-        left = measures.leftover_share(features, visit.exploration.full["A"].order[:k])
+        left = measures.leftover_share(features, visit.exploration.picks["A"].order[:k])
         drawn = leftover_map(visit.canvas, left, "A SPARE", k)
         expect(page.caption).to_have_text(drawn.sentence)
 
@@ -111,14 +111,14 @@ def test_leftovers_of_both_methods_come_while_one_is_on_its_way(page, visit: Vis
     words = page.find("#stage figure:not([hidden]) figcaption")
     for slot, label, place in (("A", "A SPARE", 1), ("B", "B CDPruner", 2)):
         features = visit.exploration.view.tokens.features
-        left = measures.leftover_share(features, visit.exploration.full[slot].order[:130])
+        left = measures.leftover_share(features, visit.exploration.picks[slot].order[:130])
         expect(words.nth(place)).to_have_text(leftover_map(visit.canvas, left, label, 130).sentence)
 
 
 def test_a_patch_under_the_pointer_is_explained_by_the_server(page, visit: Visit) -> None:
     to_budget(page, 64)
     page.layer("difference")
-    kept = set(visit.exploration.full["A"].order[:64].tolist())
+    kept = set(visit.exploration.picks["A"].order[:64].tolist())
     for token in (next(iter(kept)), next(i for i in range(900, 2880) if i not in kept)):
         page.point(token)
         reason = why(visit.exploration, "A", token, 64)
@@ -141,7 +141,7 @@ def test_a_lost_patch_of_a_few_views_is_weighed_in_its_own_view(
         explored = Guide(tiny_next, settings).look(request).exploration
         to_budget(page, 20)
         page.layer("difference")
-        kept = set(explored.full["A"].order[:20].tolist())
+        kept = set(explored.picks["A"].order[:20].tolist())
         lost = next(i for i in range(16) if i not in kept)
         page.point(lost)
         factors = why(explored, "A", lost, 20).factors

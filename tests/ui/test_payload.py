@@ -32,7 +32,7 @@ def test_the_picture_comes_along_and_where_its_tokens_lie(visit) -> None:
 
 def test_nested_picks_come_whole_and_others_for_the_budget(visit) -> None:
     methods = payload(visit, 5)["methods"]
-    assert unpacked(methods["A"]["order"]) == visit.exploration.full["A"].order.tolist()
+    assert unpacked(methods["A"]["order"]) == visit.exploration.picks["A"].order.tolist()
     kept = visit.exploration.selections(5)["B"].order.tolist()
     assert unpacked(methods["B"]["order"]) == kept
     assert methods["B"]["budget"] == 5 and not methods["B"]["nested"]
@@ -47,7 +47,7 @@ def test_a_reply_has_what_the_browser_cannot_know(handlers: Handlers, visit) -> 
 
 
 def test_reasons_in_a_reply(handlers: Handlers, visit) -> None:
-    order = visit.exploration.full["A"].order.tolist()
+    order = visit.exploration.picks["A"].order.tolist()
 
     def why(pick: int, step: str) -> dict:
         asked = {"patch": order[pick], "budget": 5, "step": step}

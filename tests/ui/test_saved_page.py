@@ -60,7 +60,7 @@ def test_the_picks_are_those_of_the_result(result: Result) -> None:
     for label, slot in zip(result.methods, "AB", strict=True):
         again = visit.exploration.selections(5)[slot]
         assert again.order.tolist() == result.selections[label].order.tolist()
-        assert len(visit.exploration.full[slot]) == result.visual_tokens
+        assert len(visit.exploration.picks[slot]) == result.visual_tokens
 
 
 def test_of_more_methods_the_first_two_are_shown_and_it_says_so(

@@ -54,7 +54,7 @@ def test_enough_is_searched_for_both_and_marked(handlers, visit) -> None:
     assert marks["kind"] == "marks" and set(marks["marks"]) == {"A", "B"}
     k = marks["marks"]["A"]
     whole = visit.result.answers["unpruned"].text
-    kept = visit.exploration.full["A"].prefix(k)
+    kept = visit.exploration.picks["A"].prefix(k)
     longest = handlers.settings.max_new_tokens
     assert handlers.model.answer(visit.exploration.view, kept, longest).text == whole
     assert steps[-1]["enough"].count("<table") == 2

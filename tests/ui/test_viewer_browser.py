@@ -113,7 +113,7 @@ def test_a_wide_upload_lies_where_python_puts_it_and_nothing_scrolls_sideways(
 
 def test_leftover_shares_are_those_of_python(reader, opened: Visit) -> None:
     for slot, k in itertools.product("AB", (1, 16, 64, 180)):
-        order = opened.exploration.full[slot].order
+        order = opened.exploration.picks[slot].order
         told = reader.page.evaluate(
             "([slot, k]) => Array.from(SPARE.state.data.residual(slot, k).share(k))", [slot, k]
         )
@@ -130,7 +130,7 @@ def test_weights_and_leftovers_have_their_layers(reader, opened: Visit) -> None:
         expect(reader.caption).to_contain_text("B CDPruner")
         assert reader.picture().tobytes() != seen
     explored, canvas = opened.exploration, opened.canvas
-    left = measures.leftover_share(explored.view.tokens.features, explored.full["A"].order[:64])
+    left = measures.leftover_share(explored.view.tokens.features, explored.picks["A"].order[:64])
     reader.layer("leftover")
     assert reader.sentence() == leftover_map(canvas, left, "A SPARE", 64).sentence
     reader.layer("weight")
@@ -244,8 +244,8 @@ def test_pointer_and_arrows_move_one_cursor(reader) -> None:
 
 def test_the_reasons_are_those_of_python(reader, opened: Visit) -> None:
     explored = opened.exploration
-    kept = int(explored.full["A"].order[5])
-    lost = next(i for i in range(576) if i not in set(explored.full["A"].order[:64].tolist()))
+    kept = int(explored.picks["A"].order[5])
+    lost = next(i for i in range(576) if i not in set(explored.picks["A"].order[:64].tolist()))
     for token in (kept, lost):
         reader.point(token)
         expect(reader.find(".reasons")).to_contain_text(f"index {token}")
@@ -318,7 +318,7 @@ def test_an_own_set_is_drawn_asked_undone_and_taken_back(visitor, opened: Visit)
     visitor.layer("own")
     visitor.find("[data-start=a]").click()
     expect(count).to_have_text("64 tokens of 576 kept")
-    kept = set(opened.exploration.full["A"].order[:64].tolist())
+    kept = set(opened.exploration.picks["A"].order[:64].tolist())
     new = next(i for i in range(300, 576) if i not in kept and i + 1 not in kept)
     visitor.point(new)
     visitor.page.mouse.down()

@@ -82,7 +82,7 @@ def test_everything_arrives(exploration: Exploration) -> None:
     methods = told["methods"]
     assert list(methods) == ["spare", "cdpruner", "uniform", "mine"]
     for label in ("spare", "cdpruner"):
-        method, full = methods[label], exploration.full[label]
+        method, full = methods[label], exploration.picks[label]
         assert method["nested"]
         assert method["order"].astype(float).tolist() == full.order.tolist()
         np.testing.assert_allclose(method["gain"].astype(float), full.gain, rtol=1e-6)
@@ -219,7 +219,7 @@ def test_the_built_in_model_fits_with_coordinates(built_in: LlavaModel) -> None:
         told = comparison_data(explored)
         assert size_of(told) <= MOST_BYTES < 300_000
         assert told["coordinates"] is not None
-        for label, full in explored.full.items():
+        for label, full in explored.picks.items():
             found = shares(told["coordinates"], told["n"], full.order.tolist(), [16, 64, 128])
             for k, share in found.items():
                 exact = measures.leftover_share(view.tokens.features, full.order[:k]).numpy()
