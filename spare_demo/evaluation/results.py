@@ -11,9 +11,10 @@ import json
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any
+
+from filelock import FileLock, Timeout  # comes with torch
 
 from spare_demo.evaluation.records import (
     Key,
@@ -57,7 +58,11 @@ class Results(contextlib.AbstractContextManager["Results"]):
         self.places: list[Place] = []
         self.skipped: list[Skipped] = []
         folder.mkdir(parents=True, exist_ok=True)
-        self._locked = _lock(folder)
+        self._lock = FileLock(folder / ".lock", timeout=0, thread_local=False)
+        try:
+            self._lock.acquire()
+        except Timeout:
+            raise ValueError(f"Another run is writing to {folder}. Choose another.") from None
         try:
             if not has_results(folder, settings):
                 text = json.dumps({"format": FORMAT, **settings}, indent=2)
@@ -65,11 +70,11 @@ class Results(contextlib.AbstractContextManager["Results"]):
                 (folder / SKIPPED).unlink(missing_ok=True)  # under other settings
             self._read(questions, each)
         except BaseException:
-            self._locked.close()
+            self._lock.release()
             raise
 
     def __exit__(self, *_: object) -> None:
-        self._locked.close()
+        self._lock.release()
 
     @property
     def done(self) -> set[Key]:
@@ -187,27 +192,6 @@ def _replace(file: Path, text: str) -> None:
     temporary = file.with_suffix(file.suffix + ".new")
     temporary.write_text(text, encoding="utf-8", newline="")
     os.replace(temporary, file)
-
-
-def _lock(folder: Path) -> Any:
-    stream = open(folder / ".lock", "wb")  # noqa: SIM115 (held as long as the results)
-    try:
-        _take(stream)
-    except OSError:
-        stream.close()
-        raise ValueError(f"Another run is writing to {folder}. Choose another.") from None
-    return stream
-
-
-def _take(lock: Any) -> None:
-    """Hold an open file until it is closed. Raises OSError where another process holds it."""
-    try:
-        import fcntl
-    except ImportError:
-        windows = import_module("msvcrt")
-        windows.locking(lock.fileno(), windows.LK_NBLCK, 1)
-    else:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def _complete(settings: dict[str, Any]) -> dict[str, Any]:

@@ -5,12 +5,9 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-import os
-import sys
 import tracemalloc
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -204,24 +201,6 @@ def test_two_runs_cannot_write_to_one_folder(tmp_path: Path) -> None:
         Results(tmp_path, SETTINGS, QUESTIONS, 1)
     with Results(tmp_path, SETTINGS, QUESTIONS, 1):
         assert json.loads((tmp_path / "settings.json").read_text())["model"] == {"name": "m"}
-
-
-def test_two_runs_cannot_write_to_one_folder_on_windows(tmp_path: Path, monkeypatch) -> None:
-    held: set[tuple[int, int]] = set()
-
-    def locking(descriptor: int, mode: int, count: int) -> None:
-        facts = os.fstat(descriptor)
-        if (facts.st_dev, facts.st_ino) in held:
-            raise OSError(36, "Resource deadlock avoided")
-        held.add((facts.st_dev, facts.st_ino))
-
-    monkeypatch.setitem(sys.modules, "fcntl", None)
-    monkeypatch.setitem(sys.modules, "msvcrt", SimpleNamespace(locking=locking, LK_NBLCK=2))
-    with (
-        Results(tmp_path, SETTINGS, QUESTIONS, 1),
-        pytest.raises(ValueError, match="Another run is writing"),
-    ):
-        Results(tmp_path, SETTINGS, QUESTIONS, 1)
 
 
 def test_a_folder_says_its_format_and_one_without_is_the_first(tmp_path: Path) -> None:
