@@ -32,7 +32,7 @@ from transformers import (
 )
 
 from spare_demo.models.families import FAMILIES
-from spare_demo.models.loading.catalogue import STORED, published_config
+from spare_demo.models.loading.catalogue import published_config
 
 CLIP = ("ViT-L-14-336-quickgelu", "timm/vit_large_patch14_clip_336.openai")
 """open_clip's name and the repository of LLaVA's tower."""
@@ -72,7 +72,8 @@ _QWEN_MARKS = (
 def write_model(name: str, folder: Path) -> None:
     """A model of the table with random weights."""
     folder.mkdir(parents=True, exist_ok=True)
-    config, dtype = published_config(name), STORED[name]
+    config = published_config(name)
+    dtype = config.dtype
     family = FAMILIES[config.model_type]
     config.architectures = [family.hf_class]
     _processor(name, config).save_pretrained(folder)

@@ -40,7 +40,7 @@ from measuring import ROOT, say
 from serving import peak_bytes, serving
 
 from spare_demo.models.families import FAMILIES
-from spare_demo.models.loading.catalogue import CATALOGUE, STORED, published_config
+from spare_demo.models.loading.catalogue import CATALOGUE, PUBLISHED, published_config
 from spare_demo.models.loading.number_format import bfloat16_slowness
 from spare_demo.pruners import PRUNERS
 from spare_demo.settings import BITS
@@ -286,15 +286,15 @@ def _range(seconds: list[float]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("models", nargs="*", metavar="MODEL", help=", ".join(STORED))
+    parser.add_argument("models", nargs="*", metavar="MODEL", help=", ".join(PUBLISHED))
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--without-language-model", action="store_true", help="on the CPU")
     parser.add_argument("--bits", nargs="+", type=int, choices=BITS)
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "rehearsal")
     parser.add_argument("--report", action="store_true", help="also write docs/REHEARSAL.md")
     arguments = parser.parse_args()
-    if unknown := set(arguments.models) - set(STORED):
-        parser.error(f"choose models of {', '.join(STORED)}, not {', '.join(unknown)}")
+    if unknown := set(arguments.models) - set(PUBLISHED):
+        parser.error(f"choose models of {', '.join(PUBLISHED)}, not {', '.join(unknown)}")
     if not arguments.models and not arguments.report:
         parser.error("name a model, or --report")
     # Ended by `timeout`, it ends its programs and deletes its files.

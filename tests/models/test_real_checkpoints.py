@@ -22,7 +22,7 @@ from PIL import Image
 from spare_demo.models import load_model
 from spare_demo.models.families import FAMILIES
 from spare_demo.models.loading import checkpoint
-from spare_demo.models.loading.catalogue import CATALOGUE, STORED, published_config
+from spare_demo.models.loading.catalogue import CATALOGUE, published_config
 from spare_demo.models.loading.memory import TEXT_SIDE, Fit, count_weights, needed_bytes
 from spare_demo.models.loading.number_format import suited_format, uniform
 from spare_demo.models.loading.text_tower import vision_is_openai_clip
@@ -163,7 +163,7 @@ def test_the_table_names_as_much_memory_as_is_asked_for(name: str) -> None:
     said = re.search(r"(\d+) GB (?:of )?free.*; downloads (\d+) GB", entry.needs)
     assert said is not None
     room, download = int(said[1]) * 1e9, int(said[2]) * 1e9
-    moved = weights.count * STORED[name].itemsize
+    moved = weights.count * config.dtype.itemsize
     moved += TEXT_SIDE if family.clip_tower else 0
     assert moved <= download < moved + 1e9
     assert needed <= room <= needed + 2.5e9, f"{needed / 1e9:.1f} GB"

@@ -148,13 +148,13 @@ _CHECKPOINTS: dict[str, tuple[Any, dict[str, Any], torch.dtype]] = {
 }
 """By its name in the table: its settings' class, its sizes, and the number format of its files."""
 
-STORED = {name: dtype for name, (_, _, dtype) in _CHECKPOINTS.items()}
-"""The number format of each checkpoint's files."""
+PUBLISHED = tuple(_CHECKPOINTS)
+"""The names of all models of the table but the built-in one."""
 
 
 @cache
 def published_config(name: str) -> Any:
-    """The transformers config of a model of the table that is not the built-in one; KeyError."""
+    """The transformers config of one of `PUBLISHED`, its dtype that of the files; else KeyError."""
     kind, sizes, dtype = _CHECKPOINTS[name]
     text = {**_LLAMA, **sizes}
     config = _qwen(sizes) if kind is Qwen2_5_VLConfig else kind(text_config=text)

@@ -28,7 +28,7 @@ from spare_demo.models.loading.catalogue import (
     BUILT_IN,
     CATALOGUE,
     LLAVA_7B,
-    STORED,
+    PUBLISHED,
     TINY_LLAVA,
     Entry,
     published_config,
@@ -150,7 +150,7 @@ def offers(fit: Fit, rates: Callable[[torch.dtype], Rates]) -> list[Offer]:
     rates: of that device in a number format; measured once for each.
     """
     measured = cache(rates)
-    return [_offer(CATALOGUE[name], fit, measured) for name in STORED]
+    return [_offer(CATALOGUE[name], fit, measured) for name in PUBLISHED]
 
 
 def _offer(entry: Entry, fit: Fit, rates: Callable[[torch.dtype], Rates]) -> Offer:
@@ -160,7 +160,7 @@ def _offer(entry: Entry, fit: Fit, rates: Callable[[torch.dtype], Rates]) -> Off
     vision_room = memory.plan_room(config, family, replace(fit, language_model=False, bits=16))
     weights = memory.count_weights(config, family)
     vision = memory.count_weights(memory.without_language_model(config), family)
-    stored, text = STORED[entry.name].itemsize, memory.TEXT_SIDE if family.clip_tower else 0
+    stored, text = config.dtype.itemsize, memory.TEXT_SIDE if family.clip_tower else 0
     is_cached = hub.is_complete(str(entry.source))
 
     def seconds() -> float | None:

@@ -13,7 +13,7 @@ from spare_demo.models.loading.catalogue import (
     BUILT_IN,
     LLAVA_7B,
     OPENAI_CLIP,
-    STORED,
+    PUBLISHED,
     published_config,
 )
 from spare_demo.models.loading.memory import count_weights
@@ -71,7 +71,7 @@ def test_7bs_text_side_is_that_of_its_vision_tower() -> None:
     assert (vision.hidden_size, vision.num_hidden_layers) == (theirs["width"], theirs["layers"])
     assert (vision.image_size, vision.patch_size) == (theirs["image_size"], theirs["patch_size"])
     assert config["quick_gelu"] and vision.hidden_act == "quick_gelu"
-    towers = [published_config(name).vision_config for name in STORED if "llava" in name]
+    towers = [published_config(name).vision_config for name in PUBLISHED if "llava" in name]
     assert len(towers) == 5 and all(map(vision_is_openai_clip, towers))
 
 
