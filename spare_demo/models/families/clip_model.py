@@ -20,12 +20,13 @@ from spare_demo.models.base import Encoding, ModelError, PictureInputs
 from spare_demo.models.generate.passes import ConcurrentPass, Passes, plain_tensor
 from spare_demo.models.loading.text_tower import TextTower
 from spare_demo.models.model import Model
+from spare_demo.pruners import PRUNERS
 from spare_demo.pruners.blocks import block_place
 from spare_demo.threads import memoize
 
 RELEVANCE_LAYERS = (-2, -1)
 
-BLOCKS = (-1, -2, 6, 9)
+BLOCKS = tuple(sorted({block for method in PRUNERS.values() for block in method.blocks}))
 """The blocks that methods read: below 0 from the end, above 0 from the start of one of 24."""
 
 CLIP_READS = frozenset(
