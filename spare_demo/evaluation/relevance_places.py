@@ -9,12 +9,11 @@ from numpy.typing import NDArray
 from spare_demo.evaluation.sheets import SheetQuestion
 from spare_demo.measures import chance_above
 from spare_demo.models import Model, Picture
+from spare_demo.models.families.clip_model import RELEVANCE_LAYERS
 from spare_demo.relevance import RelevanceOptions, TextPieces, aggregate, raw_cosine
 from spare_demo.scenes import draw
 from spare_demo.scenes.world import Scene
 
-LAYERS = (-2, -1)
-"""Layers of the vision tower whose patches are compared with the question."""
 WORDS = 0
 """In a layer's place: no layer of the tower, but the projected patches and the language model's
 words (`guidance_text="words"`)."""
@@ -30,9 +29,9 @@ def places(
     owner = owners(scene, picture.grid.boxes.numpy())
     on_asked = np.isin(owner, asked.things)
     masks = [torch.from_numpy(m) for m in (on_asked, (owner >= 0) & ~on_asked, owner < 0)]
-    options = {layer: RelevanceOptions(layer, text) for layer in LAYERS}
-    if "clip_text" not in model.supplies:
-        options = {}
+    options: dict[int, RelevanceOptions] = {}
+    if "clip_text" in model.supplies:
+        options = {layer: RelevanceOptions(layer, text) for layer in RELEVANCE_LAYERS}
     if "words" in model.supplies:
         options[WORDS] = RelevanceOptions(guidance_text="words")
     rows = []

@@ -25,6 +25,7 @@ from spare_demo.pruners.blocks import block_place
 from spare_demo.threads import memoize
 
 RELEVANCE_LAYERS = (-2, -1)
+"""The hidden states that relevance can be read at, from the end."""
 
 BLOCKS = tuple(sorted({block for method in PRUNERS.values() for block in method.blocks}))
 """The blocks that methods read: below 0 from the end, above 0 from the start of one of 24."""
