@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,17 +11,18 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
+from spare_demo.tokens.checks import Indices
+
 Flags = NDArray[np.bool_]
-Tokens = Sequence[int] | NDArray[Any] | torch.Tensor
 
 
-def token_list(tokens: Tokens) -> NDArray[np.int64]:
+def token_list(tokens: Indices) -> NDArray[np.int64]:
     """(k,) token indices in the order given, a tensor's from whatever device."""
     indices: NDArray[np.int64] = torch.as_tensor(tokens, dtype=torch.long).cpu().numpy()
     return indices
 
 
-def token_flags(tokens: Tokens, n: int) -> Flags:
+def token_flags(tokens: Indices, n: int) -> Flags:
     """(n,) bool, True for the tokens listed."""
     flags = np.zeros(n, np.bool_)
     flags[token_list(tokens)] = True

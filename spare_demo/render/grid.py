@@ -8,13 +8,14 @@ from typing import NamedTuple
 
 from PIL import Image
 
-from spare_demo.render.base import Tokens, counted, token_flags
+from spare_demo.render.base import counted, token_flags
 from spare_demo.render.canvas import Canvas
 from spare_demo.render.colours import BLUE, Colour
 from spare_demo.render.display import Box, Display, Item, Photo, Text
 from spare_demo.render.legend import FAINT, INK
 from spare_demo.render.marks import Outline, line_width
 from spare_demo.render.text import LEADING, shorten, wrap
+from spare_demo.tokens.checks import Indices
 
 COLUMNS = 6
 INSIDE = "inside the language model"
@@ -34,7 +35,7 @@ class Cell(NamedTuple):
     """
 
     title: str
-    kept: Tokens | None
+    kept: Indices | None
     error: float | None = None  # relative reconstruction error, None where there is no one set
     kl: float | None = None  # of the first token to the unpruned model, nats; None until known
     answer: str | None = None  # None while there is none
@@ -66,7 +67,7 @@ def by_kl(cells: Sequence[Cell]) -> list[Cell]:
     return sorted(cells, key=rank)
 
 
-def kept_picture(canvas: Canvas, kept: Tokens) -> Image.Image:
+def kept_picture(canvas: Canvas, kept: Indices) -> Image.Image:
     """The photo with the kept patches as they are and outlined, all others dimmed; no words."""
     flags = token_flags(kept, canvas.grid.n)
     picture = canvas.keep(flags)

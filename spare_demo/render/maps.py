@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from spare_demo.render.base import Tokens, number, token_flags, token_list, tokens_word
+from spare_demo.render.base import number, token_flags, token_list, tokens_word
 from spare_demo.render.canvas import Canvas
 from spare_demo.render.colours import Colour, cividis, hue_ramp
 from spare_demo.render.display import ColourBar, Colours, Display, Item, Line, Photo, Text
@@ -21,6 +21,7 @@ from spare_demo.render.legend import FAINT, INK, on_canvas, strip_height, strip_
 from spare_demo.render.marks import Fill, Outline, line_width
 from spare_demo.render.sentences import say
 from spare_demo.render.text import font, shorten, wrap
+from spare_demo.tokens.checks import Indices
 
 Values = Sequence[float] | NDArray[np.floating] | torch.Tensor
 
@@ -129,7 +130,7 @@ def relevance_change_map(canvas: Canvas, change: Values) -> Display:
     )
 
 
-def consensus_map(canvas: Canvas, kept: Sequence[Tokens]) -> Display:
+def consensus_map(canvas: Canvas, kept: Sequence[Indices]) -> Display:
     """By how many methods each patch is kept, on a scale from none to all of them.
 
     kept: (k,) token indices of each of two methods or more.
@@ -166,7 +167,7 @@ def source_map(canvas: Canvas, sources: torch.Tensor, row: int, label: str) -> D
     return heatmap(canvas, weights, what, meaning, (0.0, max(1.0, float(weights.max()))))
 
 
-def pick_order(canvas: Canvas, order: Tokens, colour: Colour, label: str) -> Display:
+def pick_order(canvas: Canvas, order: Indices, colour: Colour, label: str) -> Display:
     """Picked tokens from dark (first) to light (last) in the method's hue, numbered while few.
 
     order: (k,) token indices in the order they were picked. colour, label: the method's.

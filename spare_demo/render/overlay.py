@@ -13,7 +13,7 @@ from PIL import Image
 
 from spare_demo import measures
 from spare_demo.pruners.plan import LayerSet
-from spare_demo.render.base import Flags, Tokens, counted, token_flags, tokens_word
+from spare_demo.render.base import Flags, counted, token_flags, tokens_word
 from spare_demo.render.canvas import Canvas
 from spare_demo.render.colours import BLUE, PALETTE, VERMILION, Colour
 from spare_demo.render.display import Display, Item, Photo
@@ -30,6 +30,7 @@ from spare_demo.render.legend import (
 from spare_demo.render.marks import Hatch, Outline, line_width
 from spare_demo.render.sentences import say
 from spare_demo.tokens import Selection
+from spare_demo.tokens.checks import Indices
 
 _BLACK: Colour = (0, 0, 0)
 _WHITE: Colour = (255, 255, 255)
@@ -44,7 +45,7 @@ def selection_overlay(canvas: Canvas, selection: Selection, colour: Colour, labe
     return merged_overlay(canvas, selection.sources, selection.order, colour, label)
 
 
-def kept_overlay(canvas: Canvas, kept: Tokens, colour: Colour, label: str) -> Display:
+def kept_overlay(canvas: Canvas, kept: Indices, colour: Colour, label: str) -> Display:
     """Kept patches as they are with a thin outline, dropped ones grey at 35 % brightness.
 
     kept: (k,) token indices, any order.
@@ -71,7 +72,7 @@ def kept_overlay(canvas: Canvas, kept: Tokens, colour: Colour, label: str) -> Di
 
 
 def merged_overlay(
-    canvas: Canvas, sources: torch.Tensor, order: Tokens, colour: Colour, label: str
+    canvas: Canvas, sources: torch.Tensor, order: Indices, colour: Colour, label: str
 ) -> Display:
     """Outlined: patches that have a row of their own, marked in the corner where others were
     mixed into it. Half bright: patches that are only mixed into rows of others. Dark: no part.
@@ -152,8 +153,8 @@ def layer_overlay(
 
 def difference(
     canvas: Canvas,
-    kept_a: Tokens,
-    kept_b: Tokens,
+    kept_a: Indices,
+    kept_b: Indices,
     label_a: str,
     label_b: str,
     colours: tuple[Colour, Colour] = (BLUE, VERMILION),
@@ -197,7 +198,7 @@ def difference(
     return on_canvas(canvas, items, legend(canvas, entries, shared), sentence)
 
 
-def question_difference(canvas: Canvas, first: Tokens, second: Tokens, label: str) -> Display:
+def question_difference(canvas: Canvas, first: Indices, second: Indices, label: str) -> Display:
     """Which of a method's picks moved when another question was asked.
 
     first, second: (k,) token indices kept for each question.
@@ -216,7 +217,7 @@ def question_difference(canvas: Canvas, first: Tokens, second: Tokens, label: st
     return replace(display, sentence=sentence)
 
 
-def _jaccard_text(a: Tokens, b: Tokens, n: int) -> str:
+def _jaccard_text(a: Indices, b: Indices, n: int) -> str:
     """The Jaccard index of two sets of n tokens, beside that of two random ones of their sizes."""
     share, chance = measures.jaccard(a, b, n), measures.expected_jaccard(n, len(a), len(b))
     return say("jaccard", share=f"{share:.2f}", chance=f"{chance:.2f}")

@@ -12,7 +12,6 @@ from spare_demo.comparison.request import UNPRUNED
 from spare_demo.comparison.result import KlCurves, Result
 from spare_demo.comparison.selections import Curves
 from spare_demo.pruners.plan import LayerSet
-from spare_demo.render.base import Tokens
 from spare_demo.render.canvas import Canvas
 from spare_demo.render.card import Panel, card
 from spare_demo.render.colours import colours_of
@@ -27,6 +26,7 @@ from spare_demo.render.maps import (
     weight_map,
 )
 from spare_demo.render.overlay import difference, layer_overlay, selection_overlay
+from spare_demo.tokens.checks import Indices
 
 PANELS = {
     "comparison": "what each method kept and what was answered, side by side",
@@ -140,7 +140,7 @@ def consensus(result: Result, canvas: Canvas) -> Display | None:
     return consensus_map(canvas, kept) if len(kept) > 1 else None
 
 
-def _kept_in_last_layer(result: Result, label: str) -> Tokens | None:
+def _kept_in_last_layer(result: Result, label: str) -> Indices | None:
     """The tokens that a method keeps: one inside the language model those that have a row of their
     own in the last layer, None before its answer is there."""
     if label in result.selections:
