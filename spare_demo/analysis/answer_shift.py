@@ -19,7 +19,7 @@ from spare_demo.comparison.pipeline import first_token_kl
 from spare_demo.comparison.result import KlCurves
 from spare_demo.comparison.selections import Exploration
 from spare_demo.models import Answer, Model, View
-from spare_demo.pruners import LayerPlan
+from spare_demo.pruners.plan import Pruning
 from spare_demo.pruners.random import Random
 from spare_demo.relevance import raw_cosine
 from spare_demo.tokens import Positions, Selection
@@ -99,7 +99,7 @@ def first_difference(a: str, b: str) -> Difference | None:
 def measure_change(
     model: Model,
     view: View,
-    selection: Selection | LayerPlan,
+    selection: Pruning,
     whole: Answer,
     positions: Positions | None = None,
 ) -> Change | None:
@@ -142,7 +142,7 @@ def kl_curves(
     series: dict[str, list[float | None]] = {x: [] for x, m in methods.items() if not m.by_hand}
     draws: list[list[float]] = [[] for _ in randoms]
 
-    def first_kl(kept: Selection | LayerPlan) -> float:
+    def first_kl(kept: Pruning) -> float:
         return first_token_kl(whole, model.answer(view, kept, 1, positions))
 
     every = exploration.kept(n)

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from spare_demo.analysis.answer_shift import first_difference
 from spare_demo.comparison.request import LabelledMethods, QuestionOptions
 from spare_demo.comparison.selections import explore
-from spare_demo.models import Model, Picture, View
-from spare_demo.pruners import LayerPlan
-from spare_demo.tokens import Selection
+from spare_demo.models import Model, Picture
+from spare_demo.models.generate.decoder_inputs import PrunedView
 
 
 def find_split(
@@ -26,7 +25,7 @@ def find_split(
 
     Raises ValueError, with a sentence to show, for a budget that a schedule cannot meet.
     """
-    trials: list[tuple[View, Selection | LayerPlan]] = []
+    trials: list[PrunedView] = []
     for question in questions:
         view = model.ask(picture, question, options.relevance, options.together)
         exploration = explore(view, methods, budget)

@@ -15,9 +15,9 @@ from spare_demo.comparison.selections import Exploration, explore
 from spare_demo.images.geometry import Aspect
 from spare_demo.images.load import Source
 from spare_demo.models import Answer, Model, View
-from spare_demo.pruners import LayerPlan
+from spare_demo.pruners.plan import Pruning
 from spare_demo.relevance import RelevanceOptions
-from spare_demo.tokens import Positions, Selection
+from spare_demo.tokens import Positions
 
 _TOGETHER = 8
 """The most answers that are made together: the caches of all methods at once may be too large."""
@@ -84,7 +84,7 @@ def answer_steps(model: Model, exploration: Exploration, result: Result) -> Iter
     if not result.language_model:
         yield result
         return
-    kept: dict[str, Selection | LayerPlan | None] = {
+    kept: dict[str, Pruning | None] = {
         UNPRUNED: None,
         **exploration.plans(result.budget)[0],
         **result.selections,

@@ -26,6 +26,7 @@ from spare_demo.pruners.options import (
     seeds_of,
     write_method,
 )
+from spare_demo.pruners.plan import Pruning
 from spare_demo.relevance import GuidanceText, RelevanceOptions
 from spare_demo.settings import check_characters
 from spare_demo.tokens import Positions, Selection
@@ -35,7 +36,7 @@ UNPRUNED = "unpruned"
 
 LabelledMethods = dict[str, Method]
 """What is compared, by the label it carries on the page and in result.json."""
-MethodsArgument = Sequence[str] | Mapping[str, Method | Selection | LayerPlan]
+MethodsArgument = Sequence[str] | Mapping[str, Method | Pruning]
 """What can be given to compare: names of the table, or methods and sets by label."""
 
 

@@ -22,6 +22,7 @@ from spare_demo.pruners import PRUNERS, LayerPlan, Method
 from spare_demo.pruners.base import check_budget
 from spare_demo.pruners.by_hand import SetByHand
 from spare_demo.pruners.greedy import Greedy, select_together
+from spare_demo.pruners.plan import Pruning
 from spare_demo.tokens import Selection, VisualTokens
 from spare_demo.tokens.arrays import FloatArray
 
@@ -125,7 +126,7 @@ class Exploration:
                 refused[label] = str(error)
         return plans, refused
 
-    def kept(self, budget: int) -> dict[str, Selection | LayerPlan]:
+    def kept(self, budget: int) -> dict[str, Pruning]:
         """The set or the schedule of each label that has one at a budget."""
         return {**self.selections(budget), **self.plans(budget)[0]}
 

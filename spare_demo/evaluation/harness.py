@@ -16,12 +16,14 @@ from spare_demo.comparison.request import choose, read_seed
 from spare_demo.evaluation.budgets import Budget, read_budgets
 from spare_demo.evaluation.picks import draw_anew, keep
 from spare_demo.images.geometry import Aspect
-from spare_demo.models import Model, View
+from spare_demo.models import Model
+from spare_demo.models.generate.decoder_inputs import PrunedView
 from spare_demo.models.generate.repetition import changed_settings
-from spare_demo.pruners import LayerPlan, Method
+from spare_demo.pruners import Method
 from spare_demo.pruners.base import check_budget
+from spare_demo.pruners.plan import Pruning
 from spare_demo.relevance import GuidanceText, RelevanceOptions
-from spare_demo.tokens import Positions, Selection
+from spare_demo.tokens import Positions
 
 
 @dataclass(frozen=True)
@@ -112,7 +114,7 @@ class Question(NamedTuple):
     """
 
     prompt: str
-    pruned: tuple[View, Selection | LayerPlan | None] | None = None
+    pruned: PrunedView | None = None
 
 
 class PrunedModel:
@@ -165,7 +167,7 @@ class PrunedModel:
             )
         picture = self.model.look(pictures[0], self.options.aspect)
         view = self.model.ask(picture, prompt, together=self.options.together)
-        kept: Selection | LayerPlan | None = None
+        kept: Pruning | None = None
         for method in draw_anew(self.methods, task, str(number)).values():
             bare = str(document.get(field or "question") or prompt)
             asked = self.model.ask(picture, bare, self.options.relevance, self.options.together)

@@ -16,10 +16,11 @@ from spare_demo.comparison.selections import select_each
 from spare_demo.evaluation.budgets import Budget, size
 from spare_demo.evaluation.experiment import Experiment
 from spare_demo.models import Picture, View
-from spare_demo.pruners import LayerPlan, Method
+from spare_demo.pruners import Method
+from spare_demo.pruners.plan import Pruning
 from spare_demo.tokens import Selection
 
-Pick = tuple[Budget, Selection | LayerPlan, float]
+Pick = tuple[Budget, Pruning, float]
 
 
 class PicturePicks:
@@ -65,7 +66,7 @@ class PicturePicks:
         return list(zip(budgets, selections, errors, strict=True))
 
 
-def keep(method: Method, view: View, budget: Budget) -> Selection | LayerPlan:
+def keep(method: Method, view: View, budget: Budget) -> Pruning:
     """What a method keeps of a picture at one budget, or where tokens leave inside the model."""
     n = view.tokens.n
     if not method.inside:

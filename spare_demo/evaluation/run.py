@@ -26,10 +26,9 @@ from spare_demo.images.load import PictureError
 from spare_demo.models import Model, Picture, View
 from spare_demo.models.base import LongQuestion
 from spare_demo.models.generate.batch import ShortAnswer
-from spare_demo.pruners import LayerPlan
 from spare_demo.pruners.base import check_budget
+from spare_demo.pruners.plan import Pruning
 from spare_demo.relevance import RelevanceOptions
-from spare_demo.tokens import Selection
 
 
 class PictureResults(NamedTuple):
@@ -80,7 +79,7 @@ class _Trial(NamedTuple):
     method: str
     budget: Budget
     view: View
-    selection: Selection | LayerPlan | None
+    selection: Pruning | None
     error: float
 
 

@@ -215,3 +215,7 @@ class LayerPlan:
     def stop_before(self, layer: int) -> Stop | None:
         """The stop right before a layer, if there is one."""
         return next((stop for stop in self.stops if stop.layer == layer), None)
+
+
+Pruning = Selection | LayerPlan
+"""What a method keeps: a set of tokens, or a schedule inside the language model."""

@@ -16,13 +16,13 @@ from torch import Tensor
 from spare_demo.models.base import Answer, View
 from spare_demo.models.generate.batch import Prompt, Score, ShortAnswer, decode_batch, score_batch
 from spare_demo.models.generate.captured_prefill import BUCKET, CapturedPrefill
-from spare_demo.models.generate.decoder_inputs import Asked, DecoderInputs, Kept
+from spare_demo.models.generate.decoder_inputs import DecoderInputs, PrunedView
 from spare_demo.models.generate.decoding import AnswerRun
 from spare_demo.models.generate.passes import Passes
 from spare_demo.models.generate.prompt import build_prompt, continuation_ids
 from spare_demo.models.generate.rows import Rows
 from spare_demo.models.generate.together import decode_together, in_step
-from spare_demo.pruners.plan import LayerPlan
+from spare_demo.pruners.plan import LayerPlan, Pruning
 from spare_demo.tokens import Positions, Selection
 
 T = TypeVar("T")
@@ -38,7 +38,7 @@ class Answering(DecoderInputs):
     def stream(
         self,
         view: View,
-        selection: Kept = None,
+        selection: Pruning | None = None,
         max_new_tokens: int = 64,
         given: Sequence[int] = (),
         positions: Positions | None = None,
@@ -65,7 +65,11 @@ class Answering(DecoderInputs):
         return self._prepare(view, selection, max_new_tokens, positions).stream(given)
 
     def _prepare(
-        self, view: View, selection: Kept, max_new_tokens: int, positions: Positions | None
+        self,
+        view: View,
+        selection: Pruning | None,
+        max_new_tokens: int,
+        positions: Positions | None,
     ) -> AnswerRun:
         """An answer that nothing was run for yet; arguments and errors as of `stream`."""
         self._check_can_answer(max_new_tokens)
@@ -101,7 +105,7 @@ class Answering(DecoderInputs):
     def answer(
         self,
         view: View,
-        selection: Kept = None,
+        selection: Pruning | None = None,
         max_new_tokens: int = 64,
         positions: Positions | None = None,
     ) -> Answer:
@@ -111,7 +115,7 @@ class Answering(DecoderInputs):
     def score(
         self,
         view: View,
-        selection: Kept,
+        selection: Pruning | None,
         token_ids: Sequence[int],
         positions: Positions | None = None,
     ) -> Answer:
@@ -128,7 +132,7 @@ class Answering(DecoderInputs):
     def stream_together(
         self,
         view: View,
-        selections: Mapping[str, Kept],
+        selections: Mapping[str, Pruning | None],
         max_new_tokens: int = 64,
         positions: Positions | None = None,
     ) -> Generator[dict[str, str | Answer], None, None]:
@@ -156,7 +160,7 @@ class Answering(DecoderInputs):
 
     def answer_many(
         self,
-        requests: Sequence[Asked],
+        requests: Sequence[PrunedView],
         max_new_tokens: int = 64,
         positions: Positions | None = None,
     ) -> list[ShortAnswer]:
@@ -168,7 +172,7 @@ class Answering(DecoderInputs):
         def together(prompts: list[Prompt]) -> list[ShortAnswer]:
             return decode_batch(self.hf, self.tokenizer, self._passes, prompts, max_new_tokens)
 
-        def alone(view: View, selection: Kept) -> ShortAnswer:
+        def alone(view: View, selection: Pruning | None) -> ShortAnswer:
             whole = self.answer(view, selection, max_new_tokens, positions)
             return ShortAnswer(whole.text, whole.token_ids, whole.first_logits)
 
@@ -176,7 +180,7 @@ class Answering(DecoderInputs):
 
     def score_many(
         self,
-        requests: Sequence[Asked],
+        requests: Sequence[PrunedView],
         token_ids: Sequence[int],
         positions: Positions | None = None,
     ) -> list[Score]:
@@ -189,18 +193,18 @@ class Answering(DecoderInputs):
         def together(prompts: list[Prompt]) -> list[Score]:
             return score_batch(self.hf, self._passes, prompts, given)
 
-        def alone(view: View, selection: Kept) -> Score:
+        def alone(view: View, selection: Pruning | None) -> Score:
             return _score(self._prepare(view, selection, len(given), positions), given)
 
         return self._many(requests, len(given), positions, together, alone)
 
     def _many(
         self,
-        requests: Sequence[Asked],
+        requests: Sequence[PrunedView],
         new: int,
         positions: Positions | None,
         together: Callable[[list[Prompt]], list[T]],
-        alone: Callable[[View, Kept], T],
+        alone: Callable[[View, Pruning | None], T],
     ) -> list[T]:
         """One result for each request: of those that can run in a batch together, else alone."""
         self._check_can_answer(new)
@@ -218,7 +222,7 @@ class Answering(DecoderInputs):
     def score_continuation(
         self,
         question: str,
-        request: Asked | None,
+        request: PrunedView | None,
         continuation: str,
         positions: Positions | None = None,
     ) -> Score:

@@ -16,7 +16,7 @@ from spare_demo.models.base import Picture, View
 from spare_demo.models.generate.batch import Prompt
 from spare_demo.models.generate.layerwise import window
 from spare_demo.models.generate.rows import Rows, kept_rows, original_places
-from spare_demo.pruners.plan import LayerPlan
+from spare_demo.pruners.plan import LayerPlan, Pruning
 from spare_demo.tokens import Positions, Selection
 
 NO_LANGUAGE_MODEL = (
@@ -26,11 +26,8 @@ NO_LANGUAGE_MODEL = (
 )
 
 
-Kept = Selection | LayerPlan | None
-"""What is kept of a picture: a set, the plan of a method inside the language model, or all."""
-
-Asked = tuple[View, Kept]
-"""What is asked, and what is kept."""
+PrunedView = tuple[View, Pruning | None]
+"""What is asked, and what is kept of its picture; None for all."""
 
 
 class DecoderInputs(ABC):
@@ -110,7 +107,7 @@ class DecoderInputs(ABC):
         return self.positions(view.input_ids, view.grid, rows, self.position_option(wanted))
 
     def _prompts(
-        self, requests: Sequence[Asked], new: int, positions: Positions | None
+        self, requests: Sequence[PrunedView], new: int, positions: Positions | None
     ) -> dict[int, Prompt]:
         """By number, the requests that can run in a batch and write `new` tokens each."""
         prompts: dict[int, Prompt] = {}
