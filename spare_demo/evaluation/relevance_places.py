@@ -10,7 +10,7 @@ from spare_demo.evaluation.sheets import SheetQuestion
 from spare_demo.measures import chance_above
 from spare_demo.models import Model, Picture
 from spare_demo.models.families.clip_model import RELEVANCE_LAYERS
-from spare_demo.relevance import RelevanceOptions, TextPieces, aggregate, raw_cosine
+from spare_demo.relevance import RelevanceOptions, TextPieces
 from spare_demo.scenes import draw
 from spare_demo.scenes.world import Scene
 
@@ -36,8 +36,8 @@ def places(
         options[WORDS] = RelevanceOptions(guidance_text="words")
     rows = []
     for layer, relevance in options.items():
-        tokens = model.ask(picture, asked.question, relevance).tokens
-        cosine = aggregate(raw_cosine(*tokens.image_and_text())).cpu()
+        cosine = model.ask(picture, asked.question, relevance).relevance
+        assert cosine is not None  # a scene is always asked something
         asked_about, others, none = parts = [cosine[mask] for mask in masks]
         mean_asked, mean_others, mean_none = (float(part.mean()) for part in parts)  # NaN of none
         over_none, over_others = chance_above(asked_about, none), chance_above(asked_about, others)
