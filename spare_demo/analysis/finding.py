@@ -219,11 +219,10 @@ def _shares(
     reference: Answer, labels: Sequence[str], answers: Mapping[str, Answer], of: str
 ) -> str:
     """Probabilities of the first token of `reference` under each label's answer; "" if unknown."""
-    scores = [answers[label].first_logits for label in labels]
-    if not reference.token_ids or len(labels) > _MOST_NAMES or not all(map(len, scores)):
+    shares = [answers[label].first_probabilities for label in labels]
+    if not reference.token_ids or len(labels) > _MOST_NAMES or not all(map(len, shares)):
         return ""
-    token = reference.token_ids[0]
-    texts = [share_text(float(score.double().softmax(dim=-1)[token])) for score in scores]
+    texts = [share_text(float(share[reference.token_ids[0]])) for share in shares]
     return f" (probability of {of} {_list(texts)})"
 
 

@@ -28,7 +28,7 @@ def first_words(
     answers: those with the scores of a first token count. decode: token ids -> text.
     """
     shares = {
-        label: answer.first_logits.double().softmax(dim=-1)
+        label: answer.first_probabilities
         for label, answer in answers.items()
         if len(answer.first_logits)
     }

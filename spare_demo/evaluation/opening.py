@@ -87,7 +87,7 @@ def try_examples(model: Model) -> Iterator[Case]:
             token = answers[UNPRUNED].token_ids[0]
             right = tuple(grade(a.text, row["answer"]) is True for a in answers.values())
             shares = tuple(
-                float(answer.first_logits.double().softmax(dim=-1)[token])
+                float(answer.first_probabilities[token])
                 for label, answer in answers.items()
                 if label != UNPRUNED
             )

@@ -279,6 +279,11 @@ class Answer:
         return count - 1 if self.ended == "end" and count > 1 else count
 
     @property
+    def first_probabilities(self) -> Tensor:
+        """(vocab,) float64, CPU: of the first new token; (0,) of an answer read from a file."""
+        return self.first_logits.double().softmax(dim=-1)
+
+    @property
     def average_visual_tokens(self) -> float:
         """Mean over layers of the visual tokens that were really processed."""
         return sum(self.kept_per_layer) / len(self.kept_per_layer)
