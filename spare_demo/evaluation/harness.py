@@ -14,7 +14,7 @@ from PIL import Image
 
 from spare_demo.comparison.request import choose, read_seed
 from spare_demo.evaluation.budgets import Budget, read_budgets
-from spare_demo.evaluation.picks import draw_anew, keep
+from spare_demo.evaluation.picks import keep, reseed
 from spare_demo.images.geometry import Aspect
 from spare_demo.models import Model
 from spare_demo.models.generate.decoder_inputs import PrunedView
@@ -168,7 +168,7 @@ class PrunedModel:
         picture = self.model.look(pictures[0], self.options.aspect)
         view = self.model.ask(picture, prompt, together=self.options.together)
         kept: Pruning | None = None
-        for method in draw_anew(self.methods, task, str(number)).values():
+        for method in reseed(self.methods, task, str(number)).values():
             bare = str(document.get(field or "question") or prompt)
             asked = self.model.ask(picture, bare, self.options.relevance, self.options.together)
             kept = keep(method, asked, self.options.budget)

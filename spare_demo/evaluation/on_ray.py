@@ -108,7 +108,7 @@ def open_workers(count: int, address: str, device: str, load: Load) -> Iterator[
 
     Raises ValueError: there is no such cluster, or no room on it for so many.
     """
-    # By "local" Ray starts anew; without it, it would join whatever cluster runs on this machine.
+    # By "local" Ray starts a cluster; else it would join whatever cluster runs on this machine.
     arguments: dict[str, Any] = {"address": "local", "include_dashboard": False}
     if address:
         _check_address(address)

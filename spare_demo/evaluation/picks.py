@@ -81,9 +81,8 @@ def picture_seed(seed: int, which: str, picture: str) -> int:
     return zlib.crc32(f"{seed} {which} {picture}".encode())
 
 
-def draw_anew(methods: Mapping[str, Method], which: str, picture: str) -> dict[str, Method]:
-    """Methods that draw at random draw other tokens on every picture of a set, the same in every
-    run."""
+def reseed(methods: Mapping[str, Method], which: str, picture: str) -> dict[str, Method]:
+    """The methods with other seeds for every picture of a set, the same ones in every run."""
     seeded: dict[str, Any] = dict(methods)
     for label, method in seeded.items():
         if method.seeded:

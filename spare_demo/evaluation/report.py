@@ -66,7 +66,7 @@ def _page(summaries: Mapping[str, Summary]) -> str:
                 plotly_figure(figure.chart).to_html(
                     full_html=False,
                     include_plotlyjs=len(parts) == 2,  # once is enough
-                    div_id=f"figure-{len(parts)}",  # else drawn at random, in every run anew
+                    div_id=f"figure-{len(parts)}",  # else another random one in every run
                     config={"displaylogo": False, "modeBarButtonsToRemove": ["sendDataToCloud"]},
                 )
             )

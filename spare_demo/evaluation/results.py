@@ -47,7 +47,7 @@ class Results(contextlib.AbstractContextManager["Results"]):
 
         settings: all that results depend on, as JSON takes it.
         questions: how many each picture has, in the order in which they are asked. each: how many
-            rows a question gives, unless it was skipped. A picture that has fewer is begun anew.
+            rows a question gives, unless it was skipped. A picture with fewer is measured again.
 
         Raises ValueError: the folder holds results of other settings, something else or what
         another program changed, or is in use. OSError: it cannot be written.
@@ -125,7 +125,7 @@ class Results(contextlib.AbstractContextManager["Results"]):
         for file, kind, records in self._files:
             stored, torn = read[kind]
             records += [record for record in stored if (record.set, record.picture) in whole]
-            # Only what a cut-off run left is ever written anew.
+            # Only what a cut-off run left is ever written again.
             if torn or len(records) < len(stored):
                 _replace(file, csv_text(records, kind))
 

@@ -19,7 +19,7 @@ from spare_demo.evaluation import relevance_places as where
 from spare_demo.evaluation.budgets import Budget
 from spare_demo.evaluation.experiment import Experiment
 from spare_demo.evaluation.grading import is_right
-from spare_demo.evaluation.picks import Pick, PicturePicks, draw_anew
+from spare_demo.evaluation.picks import Pick, PicturePicks, reseed
 from spare_demo.evaluation.records import BLANK, Key, Place, Row, Skipped
 from spare_demo.evaluation.sheets import LETTER_INSTRUCTION, Sheet, SheetQuestion
 from spare_demo.images.load import PictureError
@@ -92,7 +92,7 @@ def _measure(
 ) -> PictureResults:
     picture = model.look(photo, experiment.aspect)
     blank = model.look(_blank(model, photo.size), experiment.aspect) if experiment.blank else None
-    methods = draw_anew(experiment.methods, sheet.set, sheet.picture)
+    methods = reseed(experiment.methods, sheet.set, sheet.picture)
     relevance_of = {label: experiment.variant_of(label).relevance for label in methods}
     picks = PicturePicks(picture, methods, experiment)
     trials: list[_Trial] = []

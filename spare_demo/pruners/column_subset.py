@@ -31,7 +31,7 @@ left, all falls are equal."""
 
 TRUST = 1e-4
 """Where a pick has less than this share left of what it had when the products were last made,
-rounding would show in what it takes from the others. The products are then made anew first."""
+rounding would show in what it takes from the others. The products are then made again first."""
 
 
 @dataclass(frozen=True)

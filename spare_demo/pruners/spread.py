@@ -6,7 +6,7 @@ O(n^2 d) once.
 
 Maximum coverage picks the token whose entries most exceed what the picked ones reach already
 (SCOPE, MMTok). What a token adds never grows from step to step, so that its value at an earlier
-step is a bound: only tokens whose bound can still win are computed anew, a few of them in most
+step is a bound: only tokens whose bound can still win are computed again, a few of them in most
 steps.
 
 Both in NumPy, as `plain.py`: the operations are small.

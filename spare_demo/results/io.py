@@ -225,7 +225,7 @@ def _read_int(text: str) -> int:
 
 
 def _picture(item: Any, photo: Image.Image | None) -> tuple[tuple[int, int], Image.Image | None]:
-    """The size that the file tells, and the picture: the file's own, or the one given."""
+    """The size that the file gives, and the picture: the file's own, or the one given."""
     size = (int(item["width"]), int(item["height"]))
     if not 1 <= size[0] * size[1] <= _MOST_PIXELS or min(size) < 1:
         raise ValueError

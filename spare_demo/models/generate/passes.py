@@ -151,7 +151,7 @@ class Passes:
         # One for all passes: cuBLAS keeps a workspace for each stream it ever ran on.
         second = self._second = self._second or torch.cuda.Stream(self._device)
         second.wait_stream(main)
-        result = step()  # the longer one first, so that the GPU has work while the other is told
+        result = step()  # the longer one first: the GPU has work while the other is launched
         with torch.cuda.stream(second):
             results = concurrent()
         main.wait_stream(second)

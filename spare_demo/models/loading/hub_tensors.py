@@ -228,7 +228,7 @@ def read_tensors(
         with safe_open(path, framework="pt") as file:
             names = list(filter(wanted, file.keys()))
         for name in names:
-            # Opened anew: of a file that stays open, all that was read stays in memory.
+            # Opened again: of a file that stays open, all that was read stays in memory.
             with safe_open(path, framework="pt") as file:
                 tensor = file.get_tensor(name)
             tensors[name] = tensor.to(dtype) if tensor.is_floating_point() else tensor

@@ -56,7 +56,7 @@ def suited_format(
 
 
 def unpacks_in_every_pass(device: torch.device, bits: int) -> bool:
-    """Whether quantised weights are unpacked anew in every pass, which takes longer than the pass.
+    """Whether quantised weights are unpacked again in every pass, which takes longer than the pass.
 
     On a CPU, bitsandbytes multiplies with the packed ones by AVX-512 in bfloat16 only.
     """

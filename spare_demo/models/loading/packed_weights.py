@@ -137,7 +137,7 @@ def pack_layers(
 ) -> None:
     """Put packed layers of one kind into the place of a model's linear ones.
 
-    leave: told the name of a layer and itself, whether it stays as it is.
+    leave: whether a layer stays as it is, by its name and itself.
     """
     places = [
         (hf.get_submodule(name.rpartition(".")[0]), name.rpartition(".")[2])

@@ -200,7 +200,7 @@ class TextTower(nn.Module):
         """One vector per word token: the final text states through ``ln_final`` and projection.
 
         In text longer than 77 tokens each token sees only its own stretch up to itself, and the
-        positions start anew with every stretch; CLIP has no others.
+        positions start again at 0 with every stretch; CLIP has no others.
 
         Returns:
             (T, c) float32, BOS, EOS and filling left out, and the T token strings; T may be 0.
