@@ -4,7 +4,6 @@ Both classes are frozen and check their fields once, so that nothing downstream 
 """
 
 from spare_demo.tokens.checks import as_indices as as_indices
-from spare_demo.tokens.selection import NEAR_TIE as NEAR_TIE
 from spare_demo.tokens.selection import Positions as Positions
 from spare_demo.tokens.selection import Selection as Selection
 from spare_demo.tokens.selection import count_informed as count_informed
