@@ -32,7 +32,7 @@ from visitors import Page, Run, connections, read_comparison, visiting
 
 from spare_demo.models.families import FAMILIES
 from spare_demo.models.loading.catalogue import BUILT_IN, CATALOGUE, published_config
-from spare_demo.models.loading.memory import Fit, count_weights, needed_bytes
+from spare_demo.models.loading.memory import LoadOptions, count_weights, needed_bytes
 from spare_demo.models.loading.number_format import suited_format
 from spare_demo.table import markdown_table
 
@@ -271,10 +271,10 @@ def estimate_memory(parts: Rehearsal, bits: int, figures: dict[str, Any]) -> Non
     """What the program says that the model needs on a GPU, and what it took as a share of that."""
     config = published_config(parts.name)
     family = FAMILIES[config.model_type]
-    fit = Fit(torch.device("cuda"), bits=bits)
+    options = LoadOptions(torch.device("cuda"), bits=bits)
     weights = count_weights(config, family)
-    number_format = suited_format(config.dtype, weights.count, fit.device)
-    needed = needed_bytes(config, family, weights, fit, number_format)
+    number_format = suited_format(config.dtype, weights.count, options.device)
+    needed = needed_bytes(config, family, weights, options, number_format)
     figures["needed_gb"] = needed / 1e9
     figures["peak_to_needed"] = figures["gpu_peak_gb"] / figures["needed_gb"]
 

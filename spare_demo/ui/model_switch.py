@@ -20,7 +20,7 @@ from spare_demo.models.loading.catalogue import AUTO, BUILT_IN, Entry
 from spare_demo.models.loading.hub import Progress, no_progress
 from spare_demo.models.loading.load import plain_name
 from spare_demo.models.loading.machine import Offer, offers
-from spare_demo.models.loading.memory import Fit
+from spare_demo.models.loading.memory import LoadOptions
 from spare_demo.pruners import PRUNERS
 from spare_demo.pruners.options import read_method
 from spare_demo.settings import Settings
@@ -70,8 +70,10 @@ class ModelSwitch:
         spread = device.type == "cuda" and self.settings.device in ("auto", "cuda")
         here = self.model.bytes_on(device)
         elsewhere = self.model.bytes - here
-        fit = Fit(device, spread, bits=bits, given_back=here, given_back_elsewhere=elsewhere)
-        return offers(fit, self.model.measure_rates)
+        options = LoadOptions(
+            device, spread, bits=bits, given_back=here, given_back_elsewhere=elsewhere
+        )
+        return offers(options, self.model.measure_rates)
 
     def change(
         self,

@@ -23,7 +23,7 @@ from spare_demo.models import load_model
 from spare_demo.models.families import FAMILIES
 from spare_demo.models.loading import checkpoint
 from spare_demo.models.loading.catalogue import CATALOGUE, published_config
-from spare_demo.models.loading.memory import TEXT_SIDE, Fit, count_weights, needed_bytes
+from spare_demo.models.loading.memory import TEXT_SIDE, LoadOptions, count_weights, needed_bytes
 from spare_demo.models.loading.number_format import suited_format, uniform
 from spare_demo.models.loading.text_tower import vision_is_openai_clip
 
@@ -156,10 +156,10 @@ def test_every_parameter_has_the_published_name_and_shape(name: str) -> None:
 def test_the_table_names_as_much_memory_as_is_asked_for(name: str) -> None:
     config, entry = published_config(name), CATALOGUE[name]
     family = FAMILIES[config.model_type]
-    fit = Fit(torch.device("cuda"))
+    options = LoadOptions(torch.device("cuda"))
     weights = count_weights(config, family)
-    number_format = suited_format(config.dtype, weights.count, fit.device)
-    needed = needed_bytes(config, family, weights, fit, number_format)
+    number_format = suited_format(config.dtype, weights.count, options.device)
+    needed = needed_bytes(config, family, weights, options, number_format)
     said = re.search(r"(\d+) GB (?:of )?free.*; downloads (\d+) GB", entry.needs)
     assert said is not None
     room, download = int(said[1]) * 1e9, int(said[2]) * 1e9
@@ -190,8 +190,8 @@ def test_quantising_takes_the_language_model_and_is_counted(
     monkeypatch.setattr(bitsandbytes, "bnb", SimpleNamespace(nn=layers), raising=False)
     monkeypatch.setattr(checkpoint.importlib.util, "find_spec", lambda name: object())
     config = published_config(name)
-    family, fit = FAMILIES[config.model_type], Fit(torch.device("cuda"), bits=bits)
-    settings = checkpoint._quantisation(fit, family, torch.float16)
+    family, options = FAMILIES[config.model_type], LoadOptions(torch.device("cuda"), bits=bits)
+    settings = checkpoint._quantisation(options, family, torch.float16)
     with torch.device("meta"):
         model = getattr(transformers, family.hf_class)(config)
         expected = {module for module, m in model.named_modules() if isinstance(m, torch.nn.Linear)}
@@ -203,7 +203,9 @@ def test_quantising_takes_the_language_model_and_is_counted(
     assert weights.linear == sum(m.weight.numel() for m in taken.values())
 
     whole, small = (
-        needed_bytes(config, family, weights, Fit(fit.device, bits=b), uniform(torch.float16))
+        needed_bytes(
+            config, family, weights, LoadOptions(options.device, bits=b), uniform(torch.float16)
+        )
         for b in (16, bits)
     )
     # 4 bits carry 4 bytes for every 64 weights.

@@ -20,7 +20,13 @@ from spare_demo.cuda_graphs import is_out_of_memory
 from spare_demo.models.base import ModelError
 from spare_demo.models.families import FAMILIES, supported_classes
 from spare_demo.models.loading import hub, hub_tensors
-from spare_demo.models.loading.memory import TAKE_LESS, Fit, Room, find_room, without_language_model
+from spare_demo.models.loading.memory import (
+    TAKE_LESS,
+    LoadOptions,
+    Room,
+    find_room,
+    without_language_model,
+)
 from spare_demo.models.loading.packed_weights import pack_bfloat16, widen_arithmetic
 from spare_demo.models.loading.text_tower import TextTower
 from spare_demo.models.model import Model
@@ -36,7 +42,7 @@ class OpenCheckpoint:
         folder: of its files, or of the commit in the hub's cache.
         repository: of the hub; None for a local folder.
         label: how to call it in a refusal.
-        fit, room: where to and as what.
+        options, room: how it is to be loaded, and as what.
     """
 
     folder: Path
@@ -44,11 +50,11 @@ class OpenCheckpoint:
     label: str
     family: type[Model]
     config: Any
-    fit: Fit
+    options: LoadOptions
     room: Room
 
 
-def open_checkpoint(source: Path | str, label: str, fit: Fit) -> OpenCheckpoint:
+def open_checkpoint(source: Path | str, label: str, options: LoadOptions) -> OpenCheckpoint:
     """Read a checkpoint's settings, and find room for it; arguments as of `OpenCheckpoint`.
 
     source: a local folder (a ``Path``) or a repository of the hub (a ``str``).
@@ -65,11 +71,11 @@ def open_checkpoint(source: Path | str, label: str, fit: Fit) -> OpenCheckpoint:
         config = AutoConfig.from_pretrained(folder, **_OPTIONS)
     except Exception as error:
         raise _refusal(label, "its settings", error) from error
-    room = find_room(config, family, label, fit)
+    room = find_room(config, family, label, options)
     if not room.crowded:
-        fit = replace(fit, make_room=lambda: None)
+        options = replace(options, make_room=lambda: None)
     repository = None if isinstance(source, Path) else source
-    return OpenCheckpoint(folder, repository, label, family, config, fit, room)
+    return OpenCheckpoint(folder, repository, label, family, config, options, room)
 
 
 def read_checkpoint(opened: OpenCheckpoint, tower: TextTower | None, **words: Any) -> Model:
@@ -78,27 +84,27 @@ def read_checkpoint(opened: OpenCheckpoint, tower: TextTower | None, **words: An
     tower, words: arguments of `Model`.
 
     Returns:
-        the model with every parameter from the checkpoint; of a fit without language model with
+        the model with every parameter from the checkpoint; of options without language model with
         every parameter of the vision side, and a language model of no layers.
 
     Raises:
         ModelError: not to be had, incomplete, not fitting its settings, or as `Model`.
     """
-    fit, room, label = opened.fit, opened.room, opened.label
+    options, room, label = opened.options, opened.room, opened.label
     processor = _processor(opened)
-    options: dict[str, Any] = {
+    arguments: dict[str, Any] = {
         **_OPTIONS,
         "dtype": room.number_format.weights,
-        "device_map": "auto" if room.spread else {"": fit.device},
+        "device_map": "auto" if room.spread else {"": options.device},
     }
-    if fit.bits != 16:
-        options["quantization_config"] = _quantisation(
-            fit, opened.family, room.number_format.arithmetic
+    if options.bits != 16:
+        arguments["quantization_config"] = _quantisation(
+            options, opened.family, room.number_format.arithmetic
         )
-    hf, report = _read(opened, options)
+    hf, report = _read(opened, arguments)
     # Parts that accelerate could not place are left on the CPU without a word.
     places = set(map(str, getattr(hf, "hf_device_map", {}).values()))
-    if room.spread and fit.device.type == "cuda" and places & {"cpu", "disk"}:
+    if room.spread and options.device.type == "cuda" and places & {"cpu", "disk"}:
         raise ModelError(f"{label} does not fit on all GPUs together. {TAKE_LESS}")
     missing = sorted([*report["missing_keys"], *(str(k) for k in report["mismatched_keys"])])
     if missing:
@@ -109,9 +115,9 @@ def read_checkpoint(opened: OpenCheckpoint, tower: TextTower | None, **words: An
     try:
         if room.number_format.is_narrow:
             widen_arithmetic(hf)
-        elif (hf.dtype, hf.device.type, fit.bits) == (torch.bfloat16, "cpu", 16):
+        elif (hf.dtype, hf.device.type, options.bits) == (torch.bfloat16, "cpu", 16):
             pack_bfloat16(hf)
-        words |= {"language_model": fit.language_model, "revision": _revision(opened)}
+        words |= {"language_model": options.language_model, "revision": _revision(opened)}
         model = opened.family(hf, processor, tower, **words)  # moves the text side to the device
     except Exception as error:
         raise _refusal(label, "its weights", error) from error
@@ -142,13 +148,13 @@ def _processor(opened: OpenCheckpoint) -> Any:
     return processor
 
 
-def _read(opened: OpenCheckpoint, options: dict[str, Any]) -> tuple[Any, Any]:
+def _read(opened: OpenCheckpoint, arguments: dict[str, Any]) -> tuple[Any, Any]:
     """The model, and what transformers reports of its loading.
 
-    Of a fit without language model the vision side's weights are all that is downloaded and read.
+    Without the language model the vision side's weights are all that is downloaded and read.
     """
-    folder, repository, fit = opened.folder, opened.repository, opened.fit
-    family, config, whole = opened.family, opened.config, opened.fit.language_model
+    folder, repository, options = opened.folder, opened.repository, opened.options
+    family, config, whole = opened.family, opened.config, opened.options.language_model
     # Typed as returning the model alone; with `output_loading_info` it is a pair.
     cls: Any = getattr(transformers, family.hf_class)
 
@@ -159,22 +165,22 @@ def _read(opened: OpenCheckpoint, options: dict[str, Any]) -> tuple[Any, Any]:
     paths = [folder / name for name in files]
     missing = [path.name for path in paths if not path.exists()]
     if repository is not None and missing and whole:
-        hub.download_files(repository, folder.name, missing, fit.progress)
+        hub.download_files(repository, folder.name, missing, options.progress)
     elif repository is not None and missing:
         paths = [
             hub_tensors.download_tensors(
-                repository, folder.name, files, wanted, "vision", fit.progress, fit.report
+                repository, folder.name, files, wanted, "vision", options.progress, options.report
             )
         ]
-    fit.progress(0, 0)
-    fit.make_room()
-    options = options | {"use_safetensors": True, "output_loading_info": True}
+    options.progress(0, 0)
+    options.make_room()
+    arguments = arguments | {"use_safetensors": True, "output_loading_info": True}
     try:
-        if whole and (fit.device.type != "cpu" or fit.bits != 16):
-            hf, report = cls.from_pretrained(folder, **options)
+        if whole and (options.device.type != "cpu" or options.bits != 16):
+            hf, report = cls.from_pretrained(folder, **arguments)
             return hf, report
         # Given the files, transformers holds all that it read of them until it is done.
-        tensors = hub_tensors.read_tensors(paths, wanted, options["dtype"])
+        tensors = hub_tensors.read_tensors(paths, wanted, arguments["dtype"])
         if not whole:
             config = without_language_model(config)
             with torch.device("meta"):
@@ -183,10 +189,10 @@ def _read(opened: OpenCheckpoint, options: dict[str, Any]) -> tuple[Any, Any]:
                 if "language_model." in name or name.startswith("lm_head."):
                     tensors[name] = torch.zeros(value.shape)
         elif (folder / "generation_config.json").is_file():  # read of a source alone, as a rule
-            options["generation_config"] = GenerationConfig.from_pretrained(
+            arguments["generation_config"] = GenerationConfig.from_pretrained(
                 folder, local_files_only=True
             )
-        hf, report = cls.from_pretrained(None, config=config, state_dict=tensors, **options)
+        hf, report = cls.from_pretrained(None, config=config, state_dict=tensors, **arguments)
     except Exception as error:
         raise _refusal(opened.label, "its weights", error) from error
     if not whole:
@@ -194,20 +200,20 @@ def _read(opened: OpenCheckpoint, options: dict[str, Any]) -> tuple[Any, Any]:
     return hf, report
 
 
-def _quantisation(fit: Fit, family: type[Model], dtype: torch.dtype) -> Any:
+def _quantisation(options: LoadOptions, family: type[Model], dtype: torch.dtype) -> Any:
     if importlib.util.find_spec("bitsandbytes") is None:
         raise ModelError(
-            f"--bits {fit.bits} needs bitsandbytes, which is not installed. Install it with "
+            f"--bits {options.bits} needs bitsandbytes, which is not installed. Install it with "
             "`pip install bitsandbytes`, or leave --bits out."
         )
-    if fit.device.type == "mps":
+    if options.device.type == "mps":
         raise ModelError("--bits 8 and 4 do not work on Apple GPUs. Choose --bits 16.")
     # It warns of a change of number format at every layer of every token, and of faster kernels
     # that it would download.
     logging.getLogger("bitsandbytes").setLevel(logging.ERROR)
     return transformers.BitsAndBytesConfig(
-        load_in_8bit=fit.bits == 8,
-        load_in_4bit=fit.bits == 4,
+        load_in_8bit=options.bits == 8,
+        load_in_4bit=options.bits == 4,
         bnb_4bit_quant_type="nf4",
         bnb_4bit_compute_dtype=dtype,
         # Matched from the start of a module's whole name; without it the tower is quantised too.
@@ -219,7 +225,7 @@ def _revision(opened: OpenCheckpoint) -> str:
     """First 12 hex digits of a commit, or of the SHA-256 over a folder's weight files, the text
     side's included; with the bits where they are quantised: other weights, other answers."""
     commit = _folder_digest(opened.folder) if opened.repository is None else opened.folder.name
-    bits = opened.fit.bits
+    bits = opened.options.bits
     return commit[:12] if bits == 16 else f"{commit[:12]}-{bits}bit"
 
 

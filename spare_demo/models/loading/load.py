@@ -33,7 +33,7 @@ from spare_demo.models.loading.catalogue import (
 from spare_demo.models.loading.checkpoint import open_checkpoint, read_checkpoint
 from spare_demo.models.loading.hub import Progress, no_progress
 from spare_demo.models.loading.machine import choose, this_machine, too_small
-from spare_demo.models.loading.memory import TAKE_LESS, Fit, free_bytes
+from spare_demo.models.loading.memory import TAKE_LESS, LoadOptions, free_bytes
 from spare_demo.models.loading.text_tower import TextTower, text_side_of
 from spare_demo.models.model import Model
 from spare_demo.settings import BITS, CAPTURES, SYSTEMS
@@ -98,7 +98,7 @@ def load_model(
     place = _device(device)
     spread = place.type == "cuda" and device in ("auto", "cuda")
     freed = 0 if instead_of is None else instead_of.bytes_on(place)  # it may lie on another GPU
-    fit = Fit(
+    options = LoadOptions(
         place,
         spread,
         bits=bits,
@@ -114,22 +114,22 @@ def load_model(
         machine = this_machine("cpu" if place.type == "cpu" else device)
         entry, why = choose(machine, bits)
         if device == "auto" and entry.name != LLAVA_7B.name and too_small(machine):
-            fit = dataclasses.replace(fit, device=torch.device("cpu"), spread=False)
+            options = dataclasses.replace(options, device=torch.device("cpu"), spread=False)
         if device == "auto":
             why += _unusable_gpu()
         try:
-            model = _load(entry, fit, (why,))
+            model = _load(entry, options, (why,))
         except ModelError as error:
             if entry.name == BUILT_IN.name:
                 raise
             why = f"{BUILT_IN.title}, because {entry.title} could not be loaded: {error}"
-            model = _load(BUILT_IN, dataclasses.replace(fit, bits=16), (why,))
+            model = _load(BUILT_IN, dataclasses.replace(options, bits=16), (why,))
     elif name in CATALOGUE:
-        model = _load(CATALOGUE[name], fit, ())
+        model = _load(CATALOGUE[name], options, ())
     elif name and os.path.isdir(name):  # False also for what is too long to be a path
-        model = _load_other(Path(name), fit)
+        model = _load_other(Path(name), options)
     elif isinstance(name, str) and re.fullmatch(_REPOSITORY, name):
-        model = _load_other(name, fit)
+        model = _load_other(name, options)
     else:
         raise _no_such_model(name)
     try:
@@ -149,7 +149,7 @@ def load_model(
         ) from None
     if instead_of is not None and not instead_of.closed:
         try:
-            fit.make_room()
+            options.make_room()
         except BaseException:
             model.close("It is no longer needed.")
             raise
@@ -180,37 +180,37 @@ def _close(model: Model, progress: Progress) -> None:
     )
 
 
-def _load(entry: Entry, fit: Fit, notes: tuple[str, ...]) -> Model:
+def _load(entry: Entry, options: LoadOptions, notes: tuple[str, ...]) -> Model:
     if isinstance(entry.source, Path) and not (entry.source / "config.json").is_file():
         raise ModelError(
             f"The weights of the {entry.name} model are not here. They come with the repository, "
             "in assets/built-in: get it whole, or train them with "
             "`python -m spare_demo.scenes.train`."
         )
-    opened = open_checkpoint(entry.source, entry.title, fit)
+    opened = open_checkpoint(entry.source, entry.title, options)
     # The text side first: should it be missing, 14 GB need not be read to find out.
     tower: TextTower | None = None
     if isinstance(entry.source, Path):
         tower = TextTower.from_folder(entry.source / "clip")
     elif opened.family.clip_tower:
-        tower = TextTower.from_open_clip(*OPENAI_CLIP, fit.progress)
+        tower = TextTower.from_open_clip(*OPENAI_CLIP, options.progress)
     return read_checkpoint(
         opened,
         tower,
         name=entry.name,
         title=entry.title,
         description=entry.description,
-        system=entry.system if fit.system == "auto" else fit.system,
+        system=entry.system if options.system == "auto" else options.system,
         notes=(*notes, entry.note) if entry.note else notes,
     )
 
 
-def _load_other(source: Path | str, fit: Fit) -> Model:
+def _load_other(source: Path | str, options: LoadOptions) -> Model:
     """A checkpoint that the table does not know."""
     local = isinstance(source, Path)
     name = source.resolve().name if isinstance(source, Path) else source
     label = f"The model {'folder ' if local else ''}'{name}'"
-    opened = open_checkpoint(source, label, fit)
+    opened = open_checkpoint(source, label, options)
     family = opened.family
     notes: list[str] = []
     tower: TextTower | None = None
@@ -221,7 +221,7 @@ def _load_other(source: Path | str, fit: Fit) -> Model:
         tower = TextTower.from_folder(side)
     elif side is not None:
         try:
-            tower = TextTower.from_open_clip(*side, fit.progress)
+            tower = TextTower.from_open_clip(*side, options.progress)
             notes.append(
                 "Relevance uses OpenAI's CLIP ViT-L/14-336 text side; it is exact only if this "
                 "checkpoint left that vision tower as it was."
@@ -240,7 +240,7 @@ def _load_other(source: Path | str, fit: Fit) -> Model:
         title=name,
         description=f"A checkpoint of {family.hf_class} from "
         f"{'a local folder' if local else 'the Hugging Face hub'}.",
-        system="none" if fit.system == "auto" else fit.system,
+        system="none" if options.system == "auto" else options.system,
         notes=notes,
     )
 

@@ -33,7 +33,7 @@ from spare_demo.models.loading.catalogue import (
     Entry,
     published_config,
 )
-from spare_demo.models.loading.memory import Fit, Room, free_bytes, needed_bytes, size_words
+from spare_demo.models.loading.memory import LoadOptions, Room, free_bytes, needed_bytes, size_words
 from spare_demo.models.loading.number_format import suited_format, unpacks_in_every_pass
 
 _WORDS = 60  # of a prompt, in tokens
@@ -116,10 +116,10 @@ def later_model(machine: Machine, bits: int = 16) -> Entry | None:
 def needed(name: str, device: str, bits: int = 16) -> int:
     """Bytes that a model of the table needs on a kind of device; see `memory.needed_bytes`."""
     config = published_config(name)
-    family, fit = FAMILIES[config.model_type], Fit(torch.device(device), bits=bits)
+    family, options = FAMILIES[config.model_type], LoadOptions(torch.device(device), bits=bits)
     weights = memory.count_weights(config, family)
-    number_format = suited_format(config.dtype, weights.count, fit.device, bits)
-    return needed_bytes(config, family, weights, fit, number_format)
+    number_format = suited_format(config.dtype, weights.count, options.device, bits)
+    return needed_bytes(config, family, weights, options, number_format)
 
 
 @dataclass(frozen=True)
@@ -143,21 +143,21 @@ class Offer:
     seconds: float | None
 
 
-def offers(fit: Fit, rates: Callable[[torch.dtype], Rates]) -> list[Offer]:
+def offers(options: LoadOptions, rates: Callable[[torch.dtype], Rates]) -> list[Offer]:
     """One for each model of the table that is not the built-in one.
 
-    fit: where to, and what is given back there.
+    options: where to, and what is given back there.
     rates: of that device in a number format; measured once for each.
     """
     measured = cache(rates)
-    return [_offer(CATALOGUE[name], fit, measured) for name in PUBLISHED]
+    return [_offer(CATALOGUE[name], options, measured) for name in PUBLISHED]
 
 
-def _offer(entry: Entry, fit: Fit, rates: Callable[[torch.dtype], Rates]) -> Offer:
+def _offer(entry: Entry, options: LoadOptions, rates: Callable[[torch.dtype], Rates]) -> Offer:
     config = published_config(entry.name)
     family = FAMILIES[config.model_type]
-    room = memory.plan_room(config, family, fit)
-    vision_room = memory.plan_room(config, family, replace(fit, language_model=False, bits=16))
+    room = memory.plan_room(config, family, options)
+    vision_room = memory.plan_room(config, family, replace(options, language_model=False, bits=16))
     weights = memory.count_weights(config, family)
     vision = memory.count_weights(memory.without_language_model(config), family)
     stored, text = config.dtype.itemsize, memory.TEXT_SIDE if family.clip_tower else 0
@@ -173,14 +173,15 @@ def _offer(entry: Entry, fit: Fit, rates: Callable[[torch.dtype], Rates]) -> Off
         tokens = family.most_tokens_of(config)
         prefills = 2 * weights.linear * (tokens + 2 * _KEPT + 3 * _WORDS)
         tower = 2 * vision.count * tokens
-        read = _ANSWER * weights.bytes(room.number_format.weights, fit.bits)
+        read = _ANSWER * weights.bytes(room.number_format.weights, options.bits)
         return (prefills + tower) / measured.product + read / measured.bandwidth
 
+    is_timed = room.fits and not unpacks_in_every_pass(options.device, options.bits)
     return Offer(
         entry,
         room,
         vision_room,
         0 if is_cached else weights.count * stored + text,
         0 if is_cached else vision.count * stored + text,
-        seconds() if room.fits and not unpacks_in_every_pass(fit.device, fit.bits) else None,
+        seconds() if is_timed else None,
     )

@@ -48,7 +48,7 @@ _TOO_SLOW = 4  # times as long as in float32: nobody waits for that
 
 
 @dataclass(frozen=True)
-class Fit:
+class LoadOptions:
     """How a checkpoint is to be loaded.
 
     Attributes:
@@ -123,7 +123,11 @@ def count_weights(config: Any, family: type[Model]) -> Weights:
 
 
 def needed_bytes(
-    config: Any, family: type[Model], weights: Weights, fit: Fit, number_format: NumberFormat
+    config: Any,
+    family: type[Model],
+    weights: Weights,
+    options: LoadOptions,
+    number_format: NumberFormat,
 ) -> int:
     """Weights, CLIP's text side, and what one question with the most visual tokens takes.
 
@@ -140,14 +144,14 @@ def needed_bytes(
     activations = tokens * (4 * text.hidden_size + 3 * text.intermediate_size) * dtype.itemsize
     choosing = 8 * visual * (visual + text.hidden_size)
     clip = TEXT_SIDE if family.clip_tower and weights.count >= _CLIP_LARGE else 0
-    driver = _CUDA_ITSELF if fit.device.type == "cuda" else 0
-    visit = visit_bytes(config, visual, dtype) if fit.device.type == "cpu" else 0
+    driver = _CUDA_ITSELF if options.device.type == "cuda" else 0
+    visit = visit_bytes(config, visual, dtype) if options.device.type == "cpu" else 0
     visits = visit * open_visits(config, visual, dtype)
-    own = weights.bytes(number_format.weights, fit.bits) + clip + choosing + driver + visits
+    own = weights.bytes(number_format.weights, options.bits) + clip + choosing + driver + visits
     if number_format.is_narrow and getattr(config, "tie_word_embeddings", False):
         # Packed for the head, and once more as it is for the words.
         own += text.vocab_size * text.hidden_size * number_format.weights.itemsize
-    return own + cache + activations if fit.language_model else own
+    return own + cache + activations if options.language_model else own
 
 
 def open_visits(config: Any, visual: int, dtype: torch.dtype) -> int:
@@ -212,7 +216,7 @@ class Room:
 
     @property
     def crowded(self) -> bool:
-        """Whether it fits only once `Fit.make_room` has given memory back, if then."""
+        """Whether it fits only once `LoadOptions.make_room` has given memory back, if then."""
         return self.needed > self.free
 
     @property
@@ -221,32 +225,32 @@ class Room:
         return self.needed <= self.free + self.given_back
 
 
-def plan_room(config: Any, family: type[Model], fit: Fit) -> Room:
+def plan_room(config: Any, family: type[Model], options: LoadOptions) -> Room:
     """How a checkpoint of this config would be loaded now."""
-    counted = config if fit.language_model else without_language_model(config)
+    counted = config if options.language_model else without_language_model(config)
     weights = count_weights(counted, family)
     own = getattr(config, "dtype", None)
-    number_format = suited_format(own, weights.count, fit.device, fit.bits)
-    free, spread = free_bytes(fit.device), False
-    where = {"cuda": "on the GPU", "mps": "on the Apple GPU"}.get(fit.device.type, "of memory")
-    needed = needed_bytes(config, family, weights, fit, number_format)
+    number_format = suited_format(own, weights.count, options.device, options.bits)
+    free, spread = free_bytes(options.device), False
+    where = {"cuda": "on the GPU", "mps": "on the Apple GPU"}.get(options.device.type, "of memory")
+    needed = needed_bytes(config, family, weights, options, number_format)
     single = uniform(torch.float32)
-    large = fit.device.type == "cpu" and weights.count >= LARGE
-    short = large and number_format == single and needed > free + fit.given_back
+    large = options.device.type == "cpu" and weights.count >= LARGE
+    short = large and number_format == single and needed > free + options.given_back
     if short and bfloat16_slowness() < _TOO_SLOW:
         number_format = uniform(torch.bfloat16)  # half the size
-        needed = needed_bytes(config, family, weights, fit, number_format)
-    if needed > free + fit.given_back and fit.spread and torch.cuda.device_count() > 1:
+        needed = needed_bytes(config, family, weights, options, number_format)
+    if needed > free + options.given_back and options.spread and torch.cuda.device_count() > 1:
         gpus = [torch.device("cuda", number) for number in range(torch.cuda.device_count())]
         free, where, spread = sum(map(free_bytes, gpus)), "on all GPUs together", True
-    given_back = fit.given_back + (fit.given_back_elsewhere if spread else 0)
+    given_back = options.given_back + (options.given_back_elsewhere if spread else 0)
     slow_format = large and number_format == single
     return Room(number_format, spread, needed, free, given_back, where, slow_format)
 
 
-def find_room(config: Any, family: type[Model], label: str, fit: Fit) -> Room:
+def find_room(config: Any, family: type[Model], label: str, options: LoadOptions) -> Room:
     """The same, reported; raises ModelError for too little memory, with what would be enough."""
-    room = plan_room(config, family, fit)
+    room = plan_room(config, family, options)
     free = room.free + room.given_back
     sentence = f"{label} needs about {size_words(room.needed)} {room.where}"
     if room.number_format.is_narrow:
@@ -256,14 +260,14 @@ def find_room(config: Any, family: type[Model], label: str, fit: Fit) -> Room:
     sentence += f", and {size_words(free)} are free"
     sentence += " without the present model" if room.given_back else ""
     if room.fits:
-        fit.report(f"{sentence}.")
+        options.report(f"{sentence}.")
         return room
     offers = []
-    for bits in (b for b in BITS if b < fit.bits and fit.device.type != "mps"):
-        smaller = plan_room(config, family, replace(fit, bits=bits))
+    for bits in (b for b in BITS if b < options.bits and options.device.type != "mps"):
+        smaller = plan_room(config, family, replace(options, bits=bits))
         if smaller.fits:
             size = size_words(smaller.needed)
-            size += ", slowly" if unpacks_in_every_pass(fit.device, bits) else ""
+            size += ", slowly" if unpacks_in_every_pass(options.device, bits) else ""
             offers.append(f"start it with --bits {bits} (about {size})")
             break
     offers += ["free some memory", "choose a smaller model (see python -m spare_demo models)"]

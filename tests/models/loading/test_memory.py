@@ -23,7 +23,7 @@ from spare_demo.models.loading import checkpoint as reading
 from spare_demo.models.loading import load as loading
 from spare_demo.models.loading import memory as module
 from spare_demo.models.loading import number_format
-from spare_demo.models.loading.memory import Fit, Room, Weights
+from spare_demo.models.loading.memory import LoadOptions, Room, Weights
 from spare_demo.models.loading.number_format import NumberFormat, suited_format, uniform
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda")
@@ -102,10 +102,10 @@ def test_free_memory_of_this_machine_is_a_number() -> None:
 def test_what_remains_is_counted(tiny_model: LlavaModel, device: torch.device) -> None:
     """Three answers' caches; and on a CPU the comparisons that visitors have open."""
     config, family = tiny_model.hf.config, type(tiny_model)
-    weights, fit = Weights(linear=0, others=0), Fit(device)
-    with_answers = module.needed_bytes(config, family, weights, fit, uniform(torch.float32))
-    fit = Fit(device, language_model=False)
-    without = module.needed_bytes(config, family, weights, fit, uniform(torch.float32))
+    weights, options = Weights(linear=0, others=0), LoadOptions(device)
+    with_answers = module.needed_bytes(config, family, weights, options, uniform(torch.float32))
+    options = LoadOptions(device, language_model=False)
+    without = module.needed_bytes(config, family, weights, options, uniform(torch.float32))
     text, tokens = config.text_config, 16 + 600
     width = text.hidden_size // text.num_attention_heads
     a_token = 2 * text.num_hidden_layers * text.num_key_value_heads * width * 4
@@ -163,7 +163,7 @@ def test_memory_that_runs_out_while_loading_is_told_as_that(
     def full(*_: Any, **__: Any) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB at 0x7f")
 
-    opened = reading.open_checkpoint(tiny_folder, "Mine", Fit(CPU))
+    opened = reading.open_checkpoint(tiny_folder, "Mine", LoadOptions(CPU))
     tower = TextTower.from_folder(tiny_folder / "clip")
     said = r"^Memory ran out while Mine was loaded\. Free some memory, start it with --bits 4"
     for place, name in (
@@ -211,7 +211,7 @@ def test_an_apple_gpus_memory_is_what_is_counted(big: Any, monkeypatch: pytest.M
     monkeypatch.setattr(torch.mps, "current_allocated_memory", lambda: 2 * gb)
     for most, enough in ((18 * gb, True), (15 * gb, False)):
         monkeypatch.setattr(torch.mps, "recommended_max_memory", lambda most=most: most)
-        given = *big, Fit(mps, report=said.append)
+        given = *big, LoadOptions(mps, report=said.append)
         if enough:
             assert module.find_room(*given).number_format == uniform(torch.float16)
             continue
@@ -239,11 +239,11 @@ def test_a_processor_without_bfloat16_and_fbgemm_computes_in_float32_or_not_at_a
         monkeypatch.setattr(part, "bfloat16_slowness", lambda: slowness)
     monkeypatch.setattr(number_format, "can_pack", lambda: False)
     if dtype is not None:
-        room = module.find_room(*big, Fit(CPU))
+        room = module.find_room(*big, LoadOptions(CPU))
         assert (room.number_format, room.crowded) == (uniform(dtype), False)
         return
     with pytest.raises(ModelError, match=r"about 28\.\d GB.*slow in bfloat16\), and 20\.0 GB"):
-        module.find_room(*big, Fit(CPU))
+        module.find_room(*big, LoadOptions(CPU))
 
 
 @pytest.mark.parametrize(("free", "slowness"), [(20, 0.3), (20, 150), (14, 0.3), (14, 150)])
@@ -254,7 +254,7 @@ def test_weights_of_16_bits_fit_whatever_a_processor_computes_in(
     monkeypatch.setattr(number_format, "bfloat16_slowness", lambda: slowness)
     monkeypatch.setattr(number_format, "can_pack", lambda: True)
     said = list[str]()
-    given = *big, Fit(CPU, report=said.append)
+    given = *big, LoadOptions(CPU, report=said.append)
     narrow = " (with weights of 16 bits, computing in float32)" if slowness > 1 else ""
     if free == 20:
         room = module.find_room(*given)
@@ -272,19 +272,19 @@ def test_memory_of_the_present_model_is_taken_only_where_it_is_needed(
     monkeypatch.setattr(number_format, "bfloat16_slowness", lambda: 0.3)
     for free, crowded in ((20, False), (12, True)):
         monkeypatch.setattr(module, "free_bytes", lambda device, free=free: free * 10**9)
-        fit = Fit(CPU, given_back=5 * 10**9)
-        assert module.find_room(*big, fit).crowded is crowded
+        options = LoadOptions(CPU, given_back=5 * 10**9)
+        assert module.find_room(*big, options).crowded is crowded
 
 
 def on_gpus(
-    monkeypatch: pytest.MonkeyPatch, free: list[int], big: Any, **fit: Any
+    monkeypatch: pytest.MonkeyPatch, free: list[int], big: Any, **options: Any
 ) -> tuple[torch.dtype, bool]:
     """`find_room` on a machine with that much free on each GPU."""
     monkeypatch.setattr(torch.cuda, "device_count", lambda: len(free))
     monkeypatch.setattr(
         torch.cuda, "mem_get_info", lambda device: (free[getattr(device, "index", device) or 0], 0)
     )
-    given = Fit(CUDA, **{"spread": True, **fit})
+    given = LoadOptions(CUDA, **{"spread": True, **options})
     room = module.find_room(*big, given)
     return room.number_format.weights, room.spread
 
@@ -325,7 +325,7 @@ def test_a_smaller_way_is_offered_without_a_cuda_gpu(
         monkeypatch.setattr(part, "bfloat16_slowness", lambda: slowness)
     monkeypatch.setattr(number_format, "can_pack", lambda: True)
     with pytest.raises(ModelError) as refusal:
-        module.find_room(*big, Fit(torch.device(device)))
+        module.find_room(*big, LoadOptions(torch.device(device)))
     if offered is None:
         assert "--bits" not in str(refusal.value)
     else:
@@ -368,14 +368,16 @@ def test_what_another_gpu_gives_back_is_room_on_all_together_alone(
 def test_the_old_model_may_lie_on_another_gpu_than_the_freest(
     tiny_folder: Path, tiny_model: LlavaModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fits: list[Fit] = []
+    given: list[LoadOptions] = []
     olds = {device: another(tiny_folder) for device in ("cpu", "cuda:1")}
     monkeypatch.setattr(loading, "_device", torch.device)
-    monkeypatch.setattr(loading, "_load_other", lambda source, fit: fits.append(fit) or tiny_model)
+    monkeypatch.setattr(
+        loading, "_load_other", lambda source, options: given.append(options) or tiny_model
+    )
     for device, old in olds.items():
         load_model(str(tiny_folder), device, instead_of=old, warm_up=False)
-    assert fits[0].given_back == fits[1].given_back_elsewhere > 0
-    assert fits[1].given_back == fits[0].given_back_elsewhere == 0
+    assert given[0].given_back == given[1].given_back_elsewhere > 0
+    assert given[1].given_back == given[0].given_back_elsewhere == 0
 
 
 def test_a_model_may_be_placed_by_accelerate(
@@ -403,7 +405,7 @@ def test_a_model_partly_left_on_the_cpu_is_refused(
     monkeypatch.setattr(kind, "from_pretrained", placed)
     monkeypatch.setattr(reading, "find_room", lambda *_: SPREAD)
     with pytest.raises(ModelError, match="does not fit on all GPUs together"):
-        opened = reading.open_checkpoint(tiny_folder, "Mine", Fit(CUDA))
+        opened = reading.open_checkpoint(tiny_folder, "Mine", LoadOptions(CUDA))
         reading.read_checkpoint(opened, None, name="mine")
 
 
@@ -429,7 +431,7 @@ def test_bits_without_bitsandbytes_say_how_to_get_it(
         load_model(str(tiny_folder), device="cpu", bits=5)
     monkeypatch.undo()
     with pytest.raises(ModelError, match="Apple GPUs"):
-        reading._quantisation(Fit(torch.device("mps"), bits=8), LlavaModel, torch.float16)
+        reading._quantisation(LoadOptions(torch.device("mps"), bits=8), LlavaModel, torch.float16)
 
 
 # --- while it answers ---
