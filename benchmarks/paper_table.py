@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from spare_demo.evaluation.budgets import read_budgets, value
+from spare_demo.evaluation.budgets import axis_value, read_budgets
 from spare_demo.evaluation.harness import read_options
 from spare_demo.table import markdown_table
 
@@ -155,7 +155,7 @@ def table(
 
 def _order(setting: Setting) -> tuple[str, float, str]:
     """Model by model, the unpruned one first, then from large budgets to small ones."""
-    largest = -value(read_budgets([setting.budget])[0]) if setting.budget else -math.inf
+    largest = -axis_value(read_budgets([setting.budget])[0]) if setting.budget else -math.inf
     return setting.model, largest, setting.method
 
 

@@ -15,7 +15,7 @@ from reprlib import repr as brief
 from typing import Any
 
 from spare_demo.comparison.request import UNPRUNED
-from spare_demo.evaluation.budgets import words
+from spare_demo.evaluation.budgets import budget_words
 from spare_demo.evaluation.records import BLANK, Row
 from spare_demo.evaluation.results import load
 from spare_demo.evaluation.statistics import Column, Estimate, holm
@@ -235,7 +235,7 @@ def _answers(
             if not whole and (earlier.prediction, earlier.right) != (row.prediction, row.right):
                 raise ValueError(
                     f"{first.path} and {folder.path} both hold {row.method} at "
-                    f"{words(row.budget)} for {folder.model} on {name}, with different answers. "
-                    "Leave one of them out."
+                    f"{budget_words(row.budget)} for {folder.model} on {name}, with different "
+                    "answers. Leave one of them out."
                 )
     return models, list(asked.values())

@@ -12,7 +12,7 @@ import spare_demo
 from spare_demo.comparison.request import UNPRUNED
 from spare_demo.evaluation import figures
 from spare_demo.evaluation.board import Board, Comparison, Folder, SetBoard
-from spare_demo.evaluation.budgets import order, words
+from spare_demo.evaluation.budgets import budget_words, sort_key
 from spare_demo.evaluation.cells import (
     SHARES_NOTE,
     TOO_FEW,
@@ -114,7 +114,7 @@ def _folders(board: Board) -> Table:
 
 def _scores(board: SetBoard, baseline: str) -> Table:
     summaries = board.summaries
-    budgets = sorted({k for summary in summaries.values() for k in summary.budgets}, key=order)
+    budgets = sorted({k for summary in summaries.values() for k in summary.budgets}, key=sort_key)
     stars = {(c.model, c.method, c.budget) for c in board.comparisons if c.adjusted < LEVEL}
     rows = []
     for model, summary in summaries.items():
@@ -149,7 +149,12 @@ def _scores(board: SetBoard, baseline: str) -> Table:
         alike = "" if baseline == UNPRUNED else " with the same model at the same budget"
         note += f"No method was measured besides {name}{alike} here, so no difference is tested."
     wholes = dict.fromkeys(summary.whole for summary in summaries.values())
-    head = ("method", "model", *(words(budget) for budget in budgets), f"all {' or '.join(wholes)}")
+    head = (
+        "method",
+        "model",
+        *(budget_words(budget) for budget in budgets),
+        f"all {' or '.join(wholes)}",
+    )
     return Table(f"{board.name}: right answers, in percent", head, tuple(rows), note)
 
 
@@ -158,7 +163,7 @@ def _differences(board: SetBoard, baseline: str) -> Table:
         return (
             title_of(comparison.method),
             comparison.model,
-            words(comparison.budget),
+            budget_words(comparison.budget),
             percent(comparison.difference, signed=True),
             str(comparison.gained),
             str(comparison.lost),

@@ -21,7 +21,7 @@ def read_budgets(words: Iterable[str]) -> tuple[Budget, ...]:
     Raises ValueError: none, one that is not above zero, or numbers beside shares, which no axis can
     show together.
     """
-    budgets = sorted({_read(word) for word in words}, key=value)
+    budgets = sorted({_read(word) for word in words}, key=axis_value)
     if not budgets:
         raise ValueError("Give at least one budget.")
     if len({isinstance(budget, str) for budget in budgets}) > 1:
@@ -34,22 +34,22 @@ def read_cell(text: str) -> Budget:
     return text if text.endswith("%") else int(text)
 
 
-def value(budget: Budget) -> float:
+def axis_value(budget: Budget) -> float:
     """Where it stands on an axis: tokens, or percent."""
     return float(budget.removesuffix("%")) if isinstance(budget, str) else float(budget)
 
 
-def order(budget: Budget) -> tuple[bool, float]:
+def sort_key(budget: Budget) -> tuple[bool, float]:
     """What budgets are sorted by: numbers of tokens, then shares, each ascending."""
-    return isinstance(budget, str), value(budget)
+    return isinstance(budget, str), axis_value(budget)
 
 
-def size(budget: Budget, n: int) -> int:
+def kept_tokens(budget: Budget, n: int) -> int:
     """How many of a picture's n tokens are kept; one that has fewer than a number keeps all."""
     return read_budget(budget, n) if isinstance(budget, str) else min(budget, n)
 
 
-def words(budget: Budget) -> str:
+def budget_words(budget: Budget) -> str:
     """ "64 tokens", "25% of the tokens"."""
     return f"{budget} of the tokens" if isinstance(budget, str) else tokens_word(budget)
 
@@ -59,12 +59,12 @@ def as_share(k: int, n: int) -> str:
     return f"{math.ceil(1000 * k / n) / 10:g}%"
 
 
-def middle(budgets: Iterable[Budget]) -> Budget:
-    """The one for tables of one budget: `nearest` to 64 tokens."""
-    return nearest(budgets, 64)
+def middle_budget(budgets: Iterable[Budget]) -> Budget:
+    """The one for tables of one budget: `nearest_budget` to 64 tokens."""
+    return nearest_budget(budgets, 64)
 
 
-def nearest(budgets: Iterable[Budget], tokens: int) -> Budget:
+def nearest_budget(budgets: Iterable[Budget], tokens: int) -> Budget:
     """The one that is nearest to so many tokens of LLaVA-1.5's 576, or to their share of them.
 
     0 where there is none.
@@ -72,7 +72,7 @@ def nearest(budgets: Iterable[Budget], tokens: int) -> Budget:
 
     def far(budget: Budget) -> tuple[float, float]:
         aim = 100 * tokens / _WHOLE if isinstance(budget, str) else tokens
-        return abs(value(budget) - aim), value(budget)
+        return abs(axis_value(budget) - aim), axis_value(budget)
 
     return min(budgets, key=far, default=0)
 

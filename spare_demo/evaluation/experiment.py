@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from spare_demo.comparison.request import QuestionOptions
-from spare_demo.evaluation.budgets import Budget, as_share, value
+from spare_demo.evaluation.budgets import Budget, as_share, axis_value
 from spare_demo.evaluation.variants import Variant
 from spare_demo.models import Model
 from spare_demo.pruners import Method
@@ -51,8 +51,8 @@ class Experiment(QuestionOptions):
 
     def budgets_of(self, label: str) -> tuple[Budget, ...]:
         """The budgets that a method is measured at."""
-        least = value(self.least.get(label, 0))
-        return tuple(budget for budget in self.budgets if value(budget) >= least)
+        least = axis_value(self.least.get(label, 0))
+        return tuple(budget for budget in self.budgets if axis_value(budget) >= least)
 
     @property
     def rows_each(self) -> int:

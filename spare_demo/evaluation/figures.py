@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from spare_demo.comparison.request import UNPRUNED
-from spare_demo.evaluation.budgets import Budget, middle, value, words
+from spare_demo.evaluation.budgets import Budget, axis_value, budget_words, middle_budget
 from spare_demo.evaluation.cells import FEW_METHODS, title_of
 from spare_demo.evaluation.statistics import Column, Estimate
 from spare_demo.evaluation.summary import Summary
@@ -41,7 +41,7 @@ def all_figures(summary: Summary) -> list[Figure]:
         return []
     figures = [accuracy(summary)]
     if summary.numbers:
-        figures.append(skills(summary, middle(summary.budgets)))
+        figures.append(skills(summary, middle_budget(summary.budgets)))
     if any(method in summary.methods for method, _ in summary.error):
         figures.append(errors(summary))
     for name, title, labels in (
@@ -100,7 +100,7 @@ def skills(summary: Summary, budget: Budget) -> Figure:
         return Series(title_of(column[0]), points, columns.index(column))
 
     chart = Bars(
-        f"Right answers by number of skills at {words(budget)}",
+        f"Right answers by number of skills at {budget_words(budget)}",
         "right answers, %",
         tuple(counted(n, "skill") for n in summary.numbers),
         tuple(bars(column) for column in columns),
@@ -112,7 +112,7 @@ def _series(
     summary: Summary, label: str, estimates: Mapping[Column, Estimate], scale: float
 ) -> Series:
     budgets = [k for k in summary.budgets if (label, k) in estimates]
-    points = tuple(_point(value(k), estimates[label, k], scale) for k in budgets)
+    points = tuple(_point(axis_value(k), estimates[label, k], scale) for k in budgets)
     together = drawn(summary)  # their colours first, so that no two of them are alike
     rest = [other for other in summary.methods if other not in together]
     return Series(title_of(label), points, [*together, *rest].index(label))

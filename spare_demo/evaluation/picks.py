@@ -13,7 +13,7 @@ from typing import Any
 
 from spare_demo import measures
 from spare_demo.comparison.selections import select_each
-from spare_demo.evaluation.budgets import Budget, size
+from spare_demo.evaluation.budgets import Budget, kept_tokens
 from spare_demo.evaluation.experiment import Experiment
 from spare_demo.models import Picture, View
 from spare_demo.pruners import Method
@@ -41,7 +41,9 @@ class PicturePicks:
         """
         new = {label: self.methods[label] for label in labels if label not in self.known}
         nested = {label: method for label, method in new.items() if method.nested}
-        most = max((size(budget, view.tokens.n) for budget in self.experiment.budgets), default=0)
+        most = max(
+            (kept_tokens(budget, view.tokens.n) for budget in self.experiment.budgets), default=0
+        )
         longest, _ = select_each(nested, view.tokens, most)
         picks = dict(self.known)
         for label, method in new.items():
@@ -55,7 +57,7 @@ class PicturePicks:
         method, budgets = self.methods[label], self.experiment.budgets_of(label)
         if method.inside:
             return [(budget, keep(method, view, budget), float("nan")) for budget in budgets]
-        sizes = [size(budget, view.tokens.n) for budget in budgets]
+        sizes = [kept_tokens(budget, view.tokens.n) for budget in budgets]
         if longest is not None:
             selections = [longest.prefix(k) for k in sizes]
             x = self.picture.compact_features
@@ -70,10 +72,10 @@ def keep(method: Method, view: View, budget: Budget) -> Pruning:
     """What a method keeps of a picture at one budget, or where tokens leave inside the model."""
     n = view.tokens.n
     if not method.inside:
-        return method.select(view.tokens, size(budget, n))
+        return method.select(view.tokens, kept_tokens(budget, n))
     # Of a small picture a share may fall short of what a schedule meets there: then that.
     least = method.lowest(n, view.layers) if isinstance(budget, str) else 1
-    return method.plan(view, max(size(budget, n), least))
+    return method.plan(view, max(kept_tokens(budget, n), least))
 
 
 def picture_seed(seed: int, which: str, picture: str) -> int:

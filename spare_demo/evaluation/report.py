@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from spare_demo.comparison.request import UNPRUNED
 from spare_demo.evaluation import claims, figures, tables
-from spare_demo.evaluation.budgets import Budget, middle, words
+from spare_demo.evaluation.budgets import Budget, budget_words, middle_budget
 from spare_demo.evaluation.built_in import BuiltIn
 from spare_demo.evaluation.cells import (
     TOO_FEW,
@@ -135,9 +135,9 @@ def findings(summary: Summary) -> list[str]:
             lost = 100 * (full.value - summary.accuracy["random", k].value)
             verb = "gain" if lost < 0 else "lose"
             points = f"{abs(lost):.1f} points against all tokens"
-            sentences.append(f"Random picks of {words(k)} {verb} {points}.")
+            sentences.append(f"Random picks of {budget_words(k)} {verb} {points}.")
     sentences.append(_spare_and_cdpruner(summary))
-    sentences += _text_guidance(summary, middle(summary.budgets))
+    sentences += _text_guidance(summary, middle_budget(summary.budgets))
     sentences += [_where(summary, layer, values) for layer, values in summary.places.items()]
     return [sentence for sentence in sentences if sentence]
 
@@ -150,9 +150,8 @@ def _best(summary: Summary, k: Budget) -> str:
     best = summary.best[k]
     behind = {m: difference for (m, of), difference in summary.behind_best.items() if of == k}
     near = {m: difference for m, difference in behind.items() if not is_apart(summary, difference)}
-    sentence = (
-        f"At {words(k)} {title_of(best)} is right most often, {share(summary.accuracy[best, k])}."
-    )
+    score = share(summary.accuracy[best, k])
+    sentence = f"At {budget_words(k)} {title_of(best)} is right most often, {score}."
     if not behind:
         return sentence
     if not near:
@@ -187,7 +186,7 @@ def _text_guidance(summary: Summary, budget: Budget) -> list[str]:
         measured = [m for m in labels if (m, budget) in summary.accuracy]
         if len(measured) > 1:
             parts = [f"{title_of(m)} {share(summary.accuracy[m, budget])}" for m in measured]
-            sentences.append(f"Text guidance at {words(budget)}: {'; '.join(parts)}.")
+            sentences.append(f"Text guidance at {budget_words(budget)}: {'; '.join(parts)}.")
     return sentences
 
 

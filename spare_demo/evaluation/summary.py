@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from spare_demo.comparison.request import UNPRUNED
-from spare_demo.evaluation.budgets import Budget, order
+from spare_demo.evaluation.budgets import Budget, sort_key
 from spare_demo.evaluation.records import BLANK, Place, Row
 from spare_demo.evaluation.statistics import Column, Columns, Draws, Estimate, Pair, holm
 
@@ -139,7 +139,7 @@ def _summary(
     columns = [(row.method, row.budget) for row in rows]
     methods = tuple(dict.fromkeys(m for m, _ in columns if m not in (UNPRUNED, BLANK)))
     measured = [(m, k) for m, k in dict.fromkeys(columns) if m in methods]
-    budgets = tuple(sorted({k for _, k in measured}, key=order))
+    budgets = tuple(sorted({k for _, k in measured}, key=sort_key))
     pictures = list(dict.fromkeys(row.picture for row in rows))
     draws = Draws(pictures, resamples)
     table = Columns([row.picture for row in rows], columns, draws)

@@ -8,7 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from spare_demo.comparison.request import UNPRUNED
-from spare_demo.evaluation.budgets import Budget, middle, nearest, value, words
+from spare_demo.evaluation.budgets import (
+    Budget,
+    axis_value,
+    budget_words,
+    middle_budget,
+    nearest_budget,
+)
 from spare_demo.evaluation.cells import (
     SHARES_NOTE,
     TOO_FEW,
@@ -49,8 +55,8 @@ def all_tables(summary: Summary) -> list[Table]:
     """Every table that the results have something for."""
     tables: list[Table | None] = [nothing_pruned(summary)]
     if summary.methods:
-        paper = nearest(summary.budgets, PAPER_BUDGET)
-        at = sorted({paper, middle(summary.budgets)}, key=value)
+        paper = nearest_budget(summary.budgets, PAPER_BUDGET)
+        at = sorted({paper, middle_budget(summary.budgets)}, key=axis_value)
         tables += [
             accuracy(summary),
             differences(summary),
@@ -170,7 +176,7 @@ def rebuilding(summary: Summary, budget: Budget) -> Table | None:
     if len(methods) < 2:
         return None
     return Table(
-        f"Without text at {words(budget)}, as in Table 6",
+        f"Without text at {budget_words(budget)}, as in Table 6",
         ("", "relative reconstruction error", "right answers, %"),
         tuple(
             (title_of(m), plain(summary.error[m, budget]), percent(summary.accuracy[m, budget]))
@@ -199,7 +205,9 @@ def aggregations(summary: Summary, budget: Budget) -> list[Table]:
                 for aggregation, row in labels.items()
             )
             how = f" with {words_of(reading)}" if reading else ""
-            title = f"SPARE{how} at {words(budget)}, right answers in percent, as in Table A3"
+            title = (
+                f"SPARE{how} at {budget_words(budget)}, right answers in percent, as in Table A3"
+            )
             note = (
                 "A question read as a whole is one piece up to 77 tokens: mean and max of one are "
                 f"the same. {SHARES_NOTE}"
@@ -245,7 +253,7 @@ def places(summary: Summary) -> Table | None:
 
 
 def _budget_head(summary: Summary) -> tuple[str, ...]:
-    return ("", *(words(k) for k in summary.budgets))
+    return ("", *(budget_words(k) for k in summary.budgets))
 
 
 def _by(
@@ -262,7 +270,7 @@ def _by(
     rows += method_rows(summary.methods, lambda m: cells((m, budget)))
     counts = {name: next(iter(estimates.values())).count for name, estimates in parts.items()}
     head = ("", *(f"{name} (n={counts[name]})" for name in parts), f"all (n={summary.questions})")
-    return Table(f"{title} at {words(budget)}, in percent", head, rows, SHARES_NOTE)
+    return Table(f"{title} at {budget_words(budget)}, in percent", head, rows, SHARES_NOTE)
 
 
 def _means(summary: Summary, of: Mapping[Column, Estimate], title: str, note: str) -> Table:

@@ -16,7 +16,7 @@ import gradio as gr
 
 from spare_demo.comparison.request import UNPRUNED, choose, read_seed
 from spare_demo.evaluation import figures, tables
-from spare_demo.evaluation.budgets import Budget, middle, words
+from spare_demo.evaluation.budgets import Budget, budget_words, middle_budget
 from spare_demo.evaluation.cells import Table, title_of
 from spare_demo.evaluation.experiment import Experiment
 from spare_demo.evaluation.picks import picture_seed
@@ -151,7 +151,7 @@ class Lab:
                 "progress": _progress(bench),
                 "curve": plotly_figure(figure.chart),
                 "curve_words": panels.words_html(figure.sentence),
-                "skills": self.skills(bench, middle(experiment.budgets)),
+                "skills": self.skills(bench, middle_budget(experiment.budgets)),
             }
         yield self.finished(bench)
 
@@ -176,7 +176,7 @@ class Lab:
         """The choices of A, B and the budget that this run has; what is found with the first."""
         labels, budgets = [*bench.experiment.methods, UNPRUNED], bench.experiment.budgets
         names = [(title_of(label), label) for label in labels]
-        a, b, at = labels[0], labels[1], middle(budgets)
+        a, b, at = labels[0], labels[1], middle_budget(budgets)
         return {
             "a": gr.update(choices=names, value=a),
             "b": gr.update(choices=names, value=b),
@@ -212,8 +212,8 @@ class Lab:
         for label in (a, b):
             if k not in bench.experiment.budgets_of(label):
                 sentence = (
-                    f"{title_of(label)} was not measured at {words(k)}: its schedule needs a "
-                    f"budget of at least {bench.experiment.least[label]}. Choose a larger one."
+                    f"{title_of(label)} was not measured at {budget_words(k)}: its schedule needs "
+                    f"a budget of at least {bench.experiment.least[label]}. Choose a larger one."
                 )
                 return [], [], sentence
         rows = _rows_of(bench, a, k)
@@ -223,7 +223,7 @@ class Lab:
             if one.right and not other.right
         ]
         names = f"{title_of(a)} is right and {title_of(b)} is wrong"
-        sentence = f"{names} on {len(pairs)} of {len(rows)} questions at {words(k)}."
+        sentence = f"{names} on {len(pairs)} of {len(rows)} questions at {budget_words(k)}."
         if pairs:
             more = f" The first {_CASES} are shown." if len(pairs) > _CASES else ""
             sentence += f"{more} Click one to open it under Compare."

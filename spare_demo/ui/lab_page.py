@@ -9,7 +9,7 @@ from typing import Any
 
 import gradio as gr
 
-from spare_demo.evaluation.budgets import middle
+from spare_demo.evaluation.budgets import middle_budget
 from spare_demo.pruners import PRUNERS
 from spare_demo.scenes.sets import SET_WORDS
 from spare_demo.ui.borrowed_gpu import Here
@@ -80,7 +80,7 @@ def lay_out_lab(lab: Lab) -> SimpleNamespace:
     with gr.Row(elem_id="lab-compared"):
         parts.a = gr.Dropdown(names, value=chosen[0], label="A", elem_id="lab-a")
         parts.b = gr.Dropdown(names, value=chosen[-1], label="B", elem_id="lab-b")
-        parts.at = gr.Radio(budgets, value=middle(budgets), label="Budget", elem_id="lab-at")
+        parts.at = gr.Radio(budgets, value=middle_budget(budgets), label="Budget", elem_id="lab-at")
     parts.cases_words = gr.HTML(elem_id="lab-cases-words")
     parts.cases = thumbnails([], "lab-cases")
     return parts

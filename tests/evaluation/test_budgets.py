@@ -9,13 +9,13 @@ import pytest
 from spare_demo.evaluation.budgets import (
     Budget,
     as_share,
-    middle,
-    nearest,
+    axis_value,
+    budget_words,
+    kept_tokens,
+    middle_budget,
+    nearest_budget,
     read_budgets,
     read_cell,
-    size,
-    value,
-    words,
 )
 
 
@@ -54,22 +54,22 @@ def test_what_cannot_be_is_a_sentence(typed: list[str], sentence: str) -> None:
 
 
 def test_a_budget_of_a_picture() -> None:
-    assert [size("25%", n) for n in (576, 6, 1)] == [144, 2, 1]
-    assert [size(64, n) for n in (576, 64, 6)] == [64, 64, 6]
-    assert (value("12.5%"), value(12)) == (12.5, 12.0)
-    assert (words("25%"), words(64)) == ("25% of the tokens", "64 tokens")
+    assert [kept_tokens("25%", n) for n in (576, 6, 1)] == [144, 2, 1]
+    assert [kept_tokens(64, n) for n in (576, 64, 6)] == [64, 64, 6]
+    assert (axis_value("12.5%"), axis_value(12)) == (12.5, 12.0)
+    assert (budget_words("25%"), budget_words(64)) == ("25% of the tokens", "64 tokens")
 
 
 @pytest.mark.parametrize(("k", "n"), [(12, 144), (1, 3), (148, 2048), (576, 576)])
 def test_a_share_that_is_enough_tokens(k: int, n: int) -> None:
-    share = value(as_share(k, n))
+    share = axis_value(as_share(k, n))
     assert n * share / 100 >= k - 1e-9
     assert math.isclose(share, 100 * k / n, abs_tol=0.1)
 
 
 def test_the_middle_is_near_64_of_576() -> None:
-    assert middle([16, 32, 128]) == 32
-    assert middle(["5%", "10%", "50%"]) == "10%"
-    assert middle([]) == 0
-    assert nearest([16, 40, 64], 32) == 40
-    assert nearest(["5%", "10%", "50%"], 32) == "5%"  # 5.6 %
+    assert middle_budget([16, 32, 128]) == 32
+    assert middle_budget(["5%", "10%", "50%"]) == "10%"
+    assert middle_budget([]) == 0
+    assert nearest_budget([16, 40, 64], 32) == 40
+    assert nearest_budget(["5%", "10%", "50%"], 32) == "5%"  # 5.6 %
