@@ -92,7 +92,7 @@ def is_off_topic(result: Result, truth: str | None) -> bool:
 
 
 def informed_sentence(titles: Mapping[str, str], selections: Mapping[str, Selection]) -> str:
-    """Of which selections the criterion made a part alone, and how much: a sentence each, or "".
+    """A sentence for each selection of which the criterion chose only a part; "" for none.
 
     titles: what to call each label of `selections`.
     """

@@ -44,7 +44,7 @@ def first_words(
 
 
 def share_text(share: float, decimals: int = 2) -> str:
-    """A probability with so many decimals, its ends told apart from 0 and 1."""
+    """A probability with so many decimals; "<0.01" and ">0.99" for what would be read as 0 or 1."""
     if share in (0, 1):
         return f"{share:.0f}"
     least = 10.0**-decimals

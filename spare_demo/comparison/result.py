@@ -234,7 +234,7 @@ class Result:
         return Request(self.photo, self.question, methods, **vars(self.settings))
 
     def relabel(self, labels: Mapping[str, str]) -> Result:
-        """The same with a new label for each label."""
+        """A copy under other labels. labels: old -> new; those without one stay."""
 
         def rename(values: Mapping[str, Any]) -> dict[str, Any]:
             return {labels.get(label, label): value for label, value in values.items()}

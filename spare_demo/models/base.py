@@ -26,7 +26,7 @@ from spare_demo.tokens.arrays import NOT_STORED
 
 
 class LongQuestion(ValueError):
-    """A question that leaves the language model no room; the message may be shown as it is."""
+    """A question too long for the language model; the message may be shown as it is."""
 
 
 class ModelError(RuntimeError):
@@ -85,7 +85,7 @@ class Encoding(Layout):
     newline: Tensor | None = field(default=None, repr=False)
 
     def to(self, device: torch.device) -> Self:
-        """The same with all that methods and the model read on a device; itself if it is there."""
+        """A copy with all that methods and the model read on a device; itself where it is there."""
         if self.features.device == device:
             return self
         return replace(
@@ -148,7 +148,7 @@ class Picture(Encoding):
 
 
 def _to_device(value: Any, device: torch.device) -> Any:
-    """A tensor on a device, or a function whose results come to lie there; other values as is."""
+    """A tensor moved to a device, or a function whose results are; other values as they are."""
     if isinstance(value, Tensor):
         return value.to(device)
     if callable(value):
@@ -192,7 +192,7 @@ class View:
         return f"<View of {self.tokens.n} visual tokens: {self.question!r}>"
 
     def to(self, device: torch.device) -> View:
-        """The same with what methods read on a device; itself if it is there."""
+        """A copy with all that methods read on a device; itself where it is there."""
         tokens = self.tokens
         if tokens.features.device == device:
             return self

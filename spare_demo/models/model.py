@@ -197,7 +197,7 @@ class Model(Resident):
         """One vision pass; concurrent: as of `look`."""
 
     def aspect(self, wanted: Aspect | None) -> Aspect:
-        """The way of fitting that is meant; ValueError for one that this family has not."""
+        """`wanted`, or this family's usual way of fitting for None; ValueError for others."""
         aspect = next(iter(self.aspects)) if wanted is None else wanted
         if aspect not in self.aspects:
             raise ValueError(

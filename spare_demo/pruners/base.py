@@ -33,7 +33,7 @@ MISSING_REASONS = {  # optional field of VisualTokens: why a model cannot give i
     "project": "this model's projector does not take one visual token at a time",
 }
 
-FIELD_LABELS = {  # the same: what it is
+FIELD_LABELS = {  # optional field of VisualTokens: what it is
     "states": "states before the projector",
     "class_states": "the class token",
     "project": "the projector",

@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 class Answering(DecoderInputs):
-    """Answers about what was seen. One pass runs at a time, whoever asks."""
+    """Answers questions about encoded pictures. One pass runs at a time, whoever asks."""
 
     _passes: Passes
     system: str
@@ -71,7 +71,7 @@ class Answering(DecoderInputs):
         max_new_tokens: int,
         positions: Positions | None,
     ) -> AnswerRun:
-        """An answer that nothing was run for yet; arguments and errors as of `stream`."""
+        """The run of an answer, before its first pass; arguments and errors as of `stream`."""
         self._check_can_answer(max_new_tokens)
         if not isinstance(view, View):
             raise ValueError(
@@ -241,7 +241,7 @@ class Answering(DecoderInputs):
         return _score(self._without_picture(ids, len(given)), given)
 
     def _without_picture(self, ids: Tensor, max_new_tokens: int) -> AnswerRun:
-        """An answer to the (1, T) ids of a prompt without a picture, that nothing was run for."""
+        """The run of an answer to the (1, T) ids of a prompt without a picture."""
         self._check_can_answer(max_new_tokens)
         none = torch.empty(0, dtype=torch.long)
         rows = Rows(torch.empty(0, self.hf.config.text_config.hidden_size), none, none.bool())

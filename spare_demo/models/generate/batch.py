@@ -106,7 +106,7 @@ def decode_batch(
 def score_batch(
     hf: Any, passes: Passes, prompts: Sequence[Prompt], given: Sequence[int]
 ) -> list[Score]:
-    """How likely given tokens, at least one, are as the answer to every prompt (teacher forcing).
+    """How likely given tokens, at least one, are as the answer to each prompt (teacher forcing).
 
     The other arguments, and the order, as of `decode_batch`.
     """
@@ -116,7 +116,7 @@ def score_batch(
 def _in_batches(
     hf: Any, passes: Passes, prompts: Sequence[Prompt], new: int, work: Callable[[_Batch], list[T]]
 ) -> list[T]:
-    """What the work gives for each prompt, `new` tokens longer in the end."""
+    """What `work` gives for each prompt, in batches with room for `new` more tokens each."""
     lengths = [
         int((p.input_ids != hf.config.image_token_id).sum()) + len(p.visual) + new for p in prompts
     ]
@@ -144,8 +144,10 @@ _Part = tuple[Tensor, Tensor | None]
 
 
 def _log_probability(logits: Tensor, token: int) -> Tensor:
-    """() float64, in nats, of a token by its (vocab,) scores, made where these lie: on a CPU those
-    of 40 rows take 12 ms, with Qwen's vocabulary 55, in which a GPU makes the next step."""
+    """() float64, in nats: of a token, from (vocab,) scores, on their device.
+
+    On a CPU 40 rows would take 12 ms, with Qwen's vocabulary 55: a GPU's time for the next step.
+    """
     scores = where_float64_is(logits).double()
     # Not `log_softmax`, which keeps a single one of a GPU's many processors busy.
     return scores[token] - scores.logsumexp(dim=0)
@@ -248,7 +250,7 @@ class PaddedCache:
     """
 
     def __init__(self, hf: Any, rows: int) -> None:
-        """So many rows, empty."""
+        """An empty cache of so many rows."""
         self._hf = hf
         self.cache: Any = DynamicCache(config=hf.config)
         self.mask = torch.zeros(rows, 0, dtype=torch.long, device=hf.device)
@@ -301,7 +303,7 @@ class PaddedCache:
         return out.logits[:, -1].float() if logits else out.last_hidden_state[:, -1]
 
     def take(self, rows: Sequence[int]) -> None:
-        """Go on with these rows; the same one may be taken more than once."""
+        """Keep these rows alone; the same one may be taken more than once."""
         index = torch.tensor(rows)  # on the CPU: layers may lie on several GPUs
         self.cache.batch_select_indices(index)
         self.mask, self.next_places = self.mask[index], self.next_places[index]

@@ -51,7 +51,7 @@ class DecoderInputs(ABC):
     has_language_model: bool
 
     def position_option(self, wanted: Positions | None) -> Positions:
-        """The positions that are meant; ValueError for some that this family has not."""
+        """`wanted`, or this family's usual positions for None; ValueError for others."""
         option = next(iter(self.position_options)) if wanted is None else wanted
         if option not in tuple(self.position_options):
             note = f"{self.position_note} " if self.position_note else ""

@@ -125,7 +125,7 @@ class AnswerRun:
         self._kept = tuple(self.cache.get_seq_length(layer) - others for layer in layers_in_all)
 
     def _read_prompt(self) -> None:
-        """Into a new cache, whatever was there before."""
+        """Run the prompt into a new cache."""
         hf, visual, plan = self._hf, self._rows.values, self._plan
         self.cache = DynamicCache(config=hf.config)
         embeds = prompt_embeddings(hf, self._input_ids, visual)[None]
@@ -203,7 +203,7 @@ class AnswerRun:
         return piece
 
     def answer(self) -> Answer:
-        """What was written, once the rest of the text was taken too."""
+        """The finished answer; call it after `Text.rest`."""
         visual = self._rows.visual
         others = self.prompt_tokens - visual
         return Answer(

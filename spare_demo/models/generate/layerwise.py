@@ -266,7 +266,7 @@ class _VisualRows:
             self._patch = patch[kept]
 
     def snapshot(self, layer: int) -> LayerSet:
-        """On the CPU, and plain tensors rather than inference-mode ones."""
+        """What a layer gets now, in plain tensors on the CPU rather than inference-mode ones."""
         with torch.inference_mode(False):
             patch, merged = self._patch.cpu().clone(), None
             if self._made_of is not None:

@@ -148,7 +148,7 @@ class _RoomyLayer(DynamicLayer):
         return self._show(self._length + count)
 
     def keep(self, index: Tensor) -> None:
-        """Go on with these positions."""
+        """Keep these positions alone."""
         for space in (self._keys, self._values):
             space.narrow(2, 0, len(index)).copy_(space[:, :, index])
         self._show(len(index))
@@ -213,7 +213,7 @@ class JoinedCache:
         return logits
 
     def take(self, rows: Sequence[int]) -> None:
-        """Go on with these answers."""
+        """Keep these answers alone."""
         index = torch.tensor(rows)
         self.mask, self.places = self.mask[index], self.places[index]
         self._next = self._next[index][:, index]

@@ -1,8 +1,8 @@
 """The table of models: the built-in one, and the published ones by short names.
 
 Of these also the settings, as in their config.json on the hub, so that their sizes are known
-without a download. What is not said is as transformers has it by default, such as LLaVA's tower,
-which is CLIP ViT-L/14-336.
+without a download. What is left out is transformers' default, such as LLaVA's tower, which is CLIP
+ViT-L/14-336.
 """
 
 from __future__ import annotations
