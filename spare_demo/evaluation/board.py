@@ -132,7 +132,7 @@ def make_board(folders: Sequence[Folder], baseline: str = UNPRUNED) -> Board:
 
 
 def _name_models(folders: Sequence[Folder]) -> list[Folder]:
-    """With what the folders of one model differ in after its name."""
+    """The folders, each model's name with what its folders differ in after it."""
     conditions = [_conditions(folder.settings) for folder in folders]
     named = []
     for folder, own in zip(folders, conditions, strict=True):

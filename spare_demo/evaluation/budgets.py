@@ -16,7 +16,7 @@ _WHOLE = 576
 
 
 def read_budgets(words: Iterable[str]) -> tuple[Budget, ...]:
-    """What was typed, ascending, each once.
+    """The budgets that were typed, ascending, each once.
 
     Raises ValueError: none, one that is not above zero, or numbers beside shares, which no axis can
     show together.
@@ -40,7 +40,7 @@ def axis_value(budget: Budget) -> float:
 
 
 def sort_key(budget: Budget) -> tuple[bool, float]:
-    """What budgets are sorted by: numbers of tokens, then shares, each ascending."""
+    """The key that sorts budgets: numbers of tokens, then shares, each ascending."""
     return isinstance(budget, str), axis_value(budget)
 
 
@@ -60,12 +60,12 @@ def as_share(k: int, n: int) -> str:
 
 
 def middle_budget(budgets: Iterable[Budget]) -> Budget:
-    """The one for tables of one budget: `nearest_budget` to 64 tokens."""
+    """The budget for tables of one alone: `nearest_budget` to 64 tokens."""
     return nearest_budget(budgets, 64)
 
 
 def nearest_budget(budgets: Iterable[Budget], tokens: int) -> Budget:
-    """The one that is nearest to so many tokens of LLaVA-1.5's 576, or to their share of them.
+    """The budget nearest to so many tokens of LLaVA-1.5's 576, or to their share of them.
 
     0 where there is none.
     """

@@ -24,7 +24,7 @@ class BuiltIn:
 
 
 def describe_built_in(folder: Path) -> BuiltIn:
-    """Raises OSError or ValueError if the model's files cannot be read."""
+    """Describe the model of a folder; OSError or ValueError if its files cannot be read."""
     from safetensors.torch import load_file
 
     from spare_demo.scenes.training import card, files

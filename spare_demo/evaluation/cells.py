@@ -39,12 +39,12 @@ class Table:
     note: str = ""
 
     def markdown(self) -> str:
-        """Under its title in bold."""
+        """The table as Markdown, under its title in bold."""
         note = f"\n\n{self.note}" if self.note else ""
         return f"**{self.title}**\n\n{markdown_table(self.head, self.rows, numbers=True)}{note}"
 
     def text(self) -> str:
-        """Columns side by side."""
+        """The table as text, columns side by side."""
         return "\n".join(filter(None, (self.title, text_table(self.head, self.rows), self.note)))
 
 

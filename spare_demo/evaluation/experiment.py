@@ -42,7 +42,7 @@ class Experiment(QuestionOptions):
     max_new_tokens: int = field(default=16, kw_only=True)
 
     def within(self, model: Model) -> Experiment:
-        """The same, with the budgets that each schedule can meet on this model."""
+        """A copy with the least budget that each schedule can meet on this model."""
         n, layers = model.most_tokens, model.layers
         shares = any(isinstance(budget, str) for budget in self.budgets)
         lowest = {label: m.lowest(n, layers) for label, m in self.methods.items() if m.inside}

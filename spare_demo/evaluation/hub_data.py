@@ -99,7 +99,7 @@ def _open(name: str, config: str | None, split: str, fields: Fields) -> Any:
 
 
 def _guarded(rows: Any, name: str) -> Iterator[Mapping[str, Any]]:
-    """The rows; what their reader raises becomes a sentence."""
+    """The rows; ValueError with a sentence for what their reader raises."""
     try:
         yield from rows
     except Exception as error:
@@ -146,7 +146,7 @@ def _picture_file(value: Any, name: str, field: str) -> Path:
 
 
 def _inside_folder(place: str, folder: Path) -> Path | None:
-    """The file, or None for one elsewhere."""
+    """The file of a path inside the folder; None for one elsewhere."""
     file = (folder / place).resolve()
     return file if file.is_relative_to(folder.resolve()) else None
 

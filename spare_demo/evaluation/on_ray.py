@@ -48,7 +48,7 @@ class Workers:
         self.count, self.share, self.here, self._load = count, share, here, load
 
     def fit(self, experiment: Experiment, leave_out: bool) -> Fitted:
-        """As `fit` says it of the model that a worker loads. Raises what that raises."""
+        """What `fit` gives for the model that a worker loads. Raises what that raises."""
         if self.here:  # another process would load the libraries once more
             return load_and_fit(self._load, experiment, leave_out)
         # In a process that ends afterwards, so that its GPU's memory is free for the workers.

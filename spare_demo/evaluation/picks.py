@@ -33,7 +33,7 @@ class PicturePicks:
         self.known: dict[str, list[Pick]] = {}
 
     def of(self, labels: Sequence[str], view: View) -> dict[str, list[Pick]]:
-        """By label, of each budget: the budget, the selection, its relative reconstruction error.
+        """By label, for each budget: the budget, the selection, its relative reconstruction error.
 
         Methods inside the language model have a plan instead, and no error of one set.
 

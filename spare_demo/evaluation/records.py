@@ -97,7 +97,7 @@ def csv_text(
     kind: type[Row] | type[Place] | type[Skipped] = Row,
     head: bool = True,
 ) -> str:
-    """The records as CSV; head: with the line that names the columns, as a whole file has it."""
+    """The records as CSV; head: whether the line that names the columns comes first."""
     text = io.StringIO(newline="")
     # The line end of RFC 4180; with another, answers that hold a \\r would not be quoted.
     writer = csv.writer(text, lineterminator="\r\n")

@@ -22,7 +22,7 @@ words (`guidance_text="words"`)."""
 def places(
     model: Model, picture: Picture, scene: Scene, asked: SheetQuestion, text: TextPieces
 ) -> list[tuple[int, float, float, float, float, float]]:
-    """Of each layer, and of `WORDS`, as the model has them: the layer, mean cosines on things asked
+    """For each layer that the model has, and `WORDS`: the layer, the mean cosines on things asked
     about, on others and on none, and the chances that one asked about exceeds the background, and
     other things.
     """

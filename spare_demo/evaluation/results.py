@@ -84,7 +84,7 @@ class Results(contextlib.AbstractContextManager["Results"]):
     def add(
         self, rows: Sequence[Row], places: Sequence[Place] = (), skipped: Sequence[Skipped] = ()
     ) -> None:
-        """All of one picture, on disk when this returns."""
+        """Add all of one picture, on disk when this returns."""
         # The answers last: with them the picture counts as done.
         for (file, kind, records), new in zip(self._files, (places, skipped, rows), strict=True):
             append_records(file, kind, new)
@@ -188,7 +188,7 @@ def _read_settings(file: Path) -> dict[str, Any]:
 
 
 def _replace(file: Path, text: str) -> None:
-    """Write a file such that it is never there in part."""
+    """Write a whole file in the place of another; nobody ever reads a part of it."""
     temporary = file.with_suffix(file.suffix + ".new")
     temporary.write_text(text, encoding="utf-8", newline="")
     os.replace(temporary, file)

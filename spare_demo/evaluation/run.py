@@ -154,7 +154,7 @@ def _measure(
 
 
 def _answers(model: Model, trials: Sequence[_Trial], experiment: Experiment) -> list[ShortAnswer]:
-    """One for each trial, in their order; those with the same positions are made together."""
+    """An answer for each trial, in order; those with the same positions are made together."""
     positions = [experiment.variant_of(trial.method).positions for trial in trials]
     answers: dict[int, ShortAnswer] = {}
     for each in dict.fromkeys(positions):
@@ -190,6 +190,6 @@ def _ask(
 
 
 def _blank(model: Model, size: tuple[int, int]) -> Image.Image:
-    """Uniform, in the mean colour of CLIP's pictures: what the tower takes for nothing."""
+    """A picture of nothing: uniform, in the mean colour of CLIP's pictures."""
     red, green, blue = (round(255 * share) for share in model.processor.image_processor.image_mean)
     return Image.new("RGB", size, (red, green, blue))

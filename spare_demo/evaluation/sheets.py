@@ -45,7 +45,7 @@ class SheetQuestion:
 
     @property
     def question(self) -> str:
-        """With the choices below it, a letter to each."""
+        """The text with the choices below it, a letter to each."""
         options = (f"{a}. {choice}" for a, choice in zip(LETTERS, self.choices, strict=False))
         return "\n".join([self.text, *options])
 

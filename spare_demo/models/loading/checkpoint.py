@@ -263,7 +263,7 @@ def _family(folder: Path, label: str) -> type[Model]:
 
 
 def _check_folder(folder: Path, label: str) -> None:
-    """Say plainly what transformers would say in a page of its own terms."""
+    """Raise ModelError for weight files of a folder that are missing or cut off."""
     for shard in hub.shards(folder, None):
         try:
             with safe_open(folder / shard, framework="pt"):

@@ -12,7 +12,7 @@ _ARENA_MAX = -8  # M_ARENA_MAX of malloc.h
 
 
 def return_free_memory() -> None:
-    """Give it back to the system; glibc keeps hundreds of megabytes of it."""
+    """Give freed memory back to the system; glibc keeps hundreds of megabytes of it."""
     with contextlib.suppress(OSError, AttributeError, TypeError):
         ctypes.CDLL(None).malloc_trim(0)
 

@@ -38,7 +38,7 @@ Progress = Callable[[int, int], None]
 
 
 def no_progress(done: int, total: int) -> None:
-    """Say nothing."""
+    """A `Progress` that reports nothing."""
 
 
 def config_folder(repository: str, file: str = "config.json") -> Path:

@@ -59,7 +59,7 @@ class Machine:
 
 
 def this_machine(device: str) -> Machine:
-    """What there is now; device: as asked for, of which "cpu" leaves GPUs alone."""
+    """This machine as it is now; device: as asked for, of which "cpu" leaves GPUs alone."""
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     gpus = [n for n in range(count) if device in ("auto", "cuda", f"cuda:{n}")]
     return Machine(
@@ -144,7 +144,7 @@ class Offer:
 
 
 def offers(options: LoadOptions, rates: Callable[[torch.dtype], Rates]) -> list[Offer]:
-    """One for each model of the table that is not the built-in one.
+    """An `Offer` for each of `PUBLISHED`.
 
     options: where to, and what is given back there.
     rates: of that device in a number format; measured once for each.

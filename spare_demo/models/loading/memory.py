@@ -105,7 +105,7 @@ _counted: dict[tuple[type[Model], str], Weights] = {}
 
 
 def count_weights(config: Any, family: type[Model]) -> Weights:
-    """Counted on a model without memory behind its weights, built from its config.
+    """The parameters of a model of this config, counted on one without memory behind its weights.
 
     That takes a tenth of a second, and equal configs are asked about again and again.
     """
@@ -249,7 +249,7 @@ def plan_room(config: Any, family: type[Model], options: LoadOptions) -> Room:
 
 
 def find_room(config: Any, family: type[Model], label: str, options: LoadOptions) -> Room:
-    """The same, reported; raises ModelError for too little memory, with what would be enough."""
+    """As `plan_room`, reported; ModelError for too little memory says what would be enough."""
     room = plan_room(config, family, options)
     free = room.free + room.given_back
     sentence = f"{label} needs about {size_words(room.needed)} {room.where}"
@@ -281,7 +281,7 @@ def size_words(count: int) -> str:
 
 
 def _container_room() -> int:
-    """What the container may still take; without a limit, more than any machine has."""
+    """Bytes that the container may still take; without a limit, more than any machine has."""
     group = Path("/sys/fs/cgroup")
     try:
         limit = (group / "memory.max").read_text("utf-8").strip()

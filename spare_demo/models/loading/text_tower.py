@@ -286,8 +286,8 @@ def shared_text_side(side: Path | tuple[str, str], device: torch.device) -> Text
 
 
 def text_side_of_model(hf: Any) -> TextTower | None:
-    """The same of the checkpoint that a stock model was read from; None where none is known, as of
-    a model that was made of its config."""
+    """The text side of the checkpoint that a stock model was read from; None where none is known,
+    as of a model that was made of its config."""
     name = hf.name_or_path
     local = bool(name) and Path(name).is_dir()
     side = text_side_of(Path(name).resolve() if local else name, hf.config)
