@@ -24,7 +24,8 @@ from spare_demo.models.generate.passes import ConcurrentPass, Passes, plain_tens
 from spare_demo.models.generate.prompt import build_prompt, keywords, knows_image_token, word_ids
 from spare_demo.models.loading.text_tower import TextEmbedding, TextTower
 from spare_demo.models.resident import Resident
-from spare_demo.pruners.base import MISSING_REASONS, Method
+from spare_demo.pruners import Method
+from spare_demo.pruners.fields import missing_reason
 from spare_demo.relevance import GuidanceText, RelevanceOptions, patch_embeddings
 from spare_demo.settings import check_characters
 from spare_demo.threads import memoize
@@ -138,7 +139,7 @@ class Model(Resident):
         supplies = self.supplies
         if guidance_text == "words" and method.reads_relevance:
             if "words" not in supplies:
-                return MISSING_REASONS["words"]
+                return missing_reason("words", supplies)
             supplies |= {"clip_text"}  # in its place
         return method.reason_against(supplies, layers, self.tower_blocks)
 

@@ -17,46 +17,9 @@ import torch
 from torch import Tensor
 
 from spare_demo.pruners.blocks import too_few_blocks
+from spare_demo.pruners.fields import FIELDS, missing_reason
 from spare_demo.pruners.plan import LayerPlan, PlanInput
 from spare_demo.tokens import Selection, VisualTokens
-
-MISSING_REASONS = {  # optional field of VisualTokens: why a model cannot give it
-    "clip_text": "this model has no CLIP text side, so a question cannot be compared with it",
-    "cls_attention": "this model's vision tower has no class token",
-    "class_states": "this model's vision tower has no class token",
-    "attention_received": "this model's vision tower keeps its attention to itself",
-    "vision_keys": "this model's vision tower keeps its attention keys to itself",
-    "vision_values": "this model's vision tower keeps its attention values to itself",
-    "class_queries": "this model's vision tower has no class token",
-    "words": "this model was loaded without its language model, whose words it reads",
-    "states": "this model's vision tower gives no one state per visual token",
-    "project": "this model's projector does not take one visual token at a time",
-}
-
-FIELD_LABELS = {  # optional field of VisualTokens: what it is
-    "states": "states before the projector",
-    "class_states": "the class token",
-    "project": "the projector",
-    "cls_attention": "the class token's attention",
-    "attention_received": "attention to each patch in two vision blocks",
-    "vision_keys": "keys of a vision block",
-    "vision_values": "values of a vision block",
-    "class_queries": "the class token's queries",
-}
-
-TEXT_LABELS = {  # field that a method reads the question in: what it is
-    "clip_text": "the question in CLIP's space",
-    "words": "the question's words as the language model reads them",
-}
-
-_BY_WORDS = ", unless by its language model's words (guidance_text=words)"
-
-
-def missing_reason(field: str, supplies: Collection[str]) -> str:
-    """Why a model that fills only the fields ``supplies`` of VisualTokens cannot give this one."""
-    other = _BY_WORDS if field == "clip_text" and "words" in supplies else ""
-    return MISSING_REASONS[field] + other
-
 
 GROUPS = {  # group of a method: its heading
     "before": "Before the language model",
@@ -113,8 +76,8 @@ class Method(ABC):
     text_free: str | None = None
     """Name of the method to offer when there is no question; None if there is no such form."""
     text_field: str = "clip_text"
-    """The field of VisualTokens that holds the question, for methods that need text: a key of
-    `TEXT_LABELS`."""
+    """The field of VisualTokens that holds the question, for methods that need text: one of the
+    first two `FIELDS`."""
     needs: frozenset[str] = frozenset()
     """The optional fields of VisualTokens, beyond the text, that `select` cannot do without."""
     blocks: tuple[int, ...] = ()
@@ -144,8 +107,8 @@ class Method(ABC):
     def reads(self) -> tuple[str, ...]:
         """All that the choice depends on, in words."""
         features = ["features"] if self.reads_features else []
-        text = [TEXT_LABELS[self.text_field]] if self.needs_text else []
-        fields = [words for field, words in FIELD_LABELS.items() if field in self.needs]
+        text = [FIELDS[self.text_field].label] if self.needs_text else []
+        fields = [field.label for name, field in FIELDS.items() if name in self.needs]
         return (*features, *text, *fields)
 
     @property

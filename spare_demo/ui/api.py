@@ -20,7 +20,7 @@ from spare_demo.comparison.request import UNPRUNED, Request, choose, read_budget
 from spare_demo.comparison.selections import explore
 from spare_demo.images.load import PictureError
 from spare_demo.models import Model, View
-from spare_demo.pruners.base import missing_reason
+from spare_demo.pruners.fields import missing_reason
 from spare_demo.relevance import GuidanceText, RelevanceOptions
 from spare_demo.results.io import read_pick_list, to_json
 from spare_demo.settings import Settings

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from spare_demo.pruners.base import FIELD_LABELS
+from spare_demo.pruners.fields import FIELDS
 from spare_demo.pruners.inside.base import LayerPruner, left_after, most_attended
 from spare_demo.pruners.plan import Choice, LayerReading, Stop
 from spare_demo.pruners.vscan import VScan
@@ -37,7 +37,7 @@ class VScanWhole(LayerPruner):
     acts = "after the projector, and inside the language model"
     reads = (
         "features",
-        FIELD_LABELS["cls_attention"],
+        FIELDS["cls_attention"].label,
         "attention of the prompt's last token, in the layer after",
     )
     needs = VScan.needs
