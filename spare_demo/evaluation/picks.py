@@ -30,7 +30,7 @@ class PicturePicks:
         self, picture: Picture, methods: Mapping[str, Method], experiment: Experiment
     ) -> None:
         self.picture, self.methods, self.experiment = picture, methods, experiment
-        self.known: dict[str, list[Pick]] = {}
+        self.text_free: dict[str, list[Pick]] = {}
 
     def of(self, labels: Sequence[str], view: View) -> dict[str, list[Pick]]:
         """By label, for each budget: the budget, the selection, its relative reconstruction error.
@@ -39,17 +39,17 @@ class PicturePicks:
 
         labels: all that read relevance as the view does.
         """
-        new = {label: self.methods[label] for label in labels if label not in self.known}
+        new = {label: self.methods[label] for label in labels if label not in self.text_free}
         nested = {label: method for label, method in new.items() if method.nested}
         most = max(
             (kept_tokens(budget, view.tokens.n) for budget in self.experiment.budgets), default=0
         )
         longest, _ = select_each(nested, view.tokens, most)
-        picks = dict(self.known)
+        picks = dict(self.text_free)
         for label, method in new.items():
             picks[label] = self._picks(label, view, longest.get(label))
             if not (method.inside or method.needs_text):
-                self.known[label] = picks[label]
+                self.text_free[label] = picks[label]
         return picks
 
     def _picks(self, label: str, view: View, longest: Selection | None) -> list[Pick]:
