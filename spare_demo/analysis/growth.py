@@ -21,7 +21,7 @@ class Step:
     answers: dict[str, str]
 
 
-def growing_budgets(budget: int, marks: Collection[int] = ()) -> tuple[int, ...]:
+def growing_budgets(budget: int, marks: Collection[int]) -> tuple[int, ...]:
     """1, 2, 4, 8 … and the marks, as far as they are below `budget`, and `budget`; ascending."""
     doubled = {2**e for e in range(budget.bit_length())}
     return tuple(sorted({k for k in doubled | set(marks) if k < budget} | {budget}))

@@ -88,7 +88,7 @@ def on_canvas(
     return Display(*size, [*items, *below], sentence, PANEL)
 
 
-def legend(canvas: Canvas, entries: list[Entry], note: str = "") -> tuple[list[Item], int]:
+def legend(canvas: Canvas, entries: list[Entry], note: str) -> tuple[list[Item], int]:
     """A strip (`strip_width`): entries side by side, wrapped, then a fainter note.
 
     After the entries comes what lies around the tokens' part of the photo.

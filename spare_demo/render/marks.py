@@ -23,7 +23,7 @@ def line_width(patch: int) -> int:
     return max(1 if patch < 12 else 2, round(patch / 13))
 
 
-def outline(cells: Cells, flags: Flags, colour: Colour, width: int, inset: int = 0) -> None:
+def outline(cells: Cells, flags: Flags, colour: Colour, width: int, inset: int) -> None:
     """Draw, in place, a line of `width` canvas pixels along the inner edge of the flagged tokens.
 
     Args:
