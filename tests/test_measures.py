@@ -17,6 +17,7 @@ from spare_demo import PRUNERS, Selection, VisualTokens
 from spare_demo.measures import (
     chance_above,
     compact,
+    curve_budgets,
     expected_jaccard,
     jaccard,
     kl_divergence,
@@ -172,6 +173,22 @@ def test_random_spread_is_that_of_the_random_method() -> None:
     assert (spread.low < spread.high)[:2].all()
     with pytest.raises(ValueError, match="at least one"):
         random_spread(x, budgets, [])
+
+
+def test_curve_budgets_end_at_n_and_hold_the_marks() -> None:
+    assert curve_budgets(1) == (1,)
+    assert curve_budgets(2) == (1, 2)
+    budgets = curve_budgets(576)
+    assert budgets[-1] == 576
+    assert {32, 64, 128, 192} < set(budgets)
+    assert list(budgets) == sorted(set(budgets))
+
+
+def test_the_chance_of_exceeding_counts_ties_half() -> None:
+    a, b = torch.tensor([1.0, 2.0, 2.0]), torch.tensor([2.0, 0.0])
+    pairs = [(x > y) + 0.5 * (x == y) for x in a.tolist() for y in b.tolist()]
+    assert chance_above(a, b) == pytest.approx(np.mean(pairs))
+    assert math.isnan(chance_above(a, b[:0]))
 
 
 def test_jaccard_by_hand() -> None:

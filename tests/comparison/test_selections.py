@@ -10,7 +10,6 @@ from PIL import Image
 
 from spare_demo.comparison.request import choose
 from spare_demo.comparison.selections import Exploration, explore
-from spare_demo.measures import curve_budgets
 from spare_demo.models import LlavaModel, View
 from spare_demo.pruners import PRUNERS, LayerPruner, Pruner
 from spare_demo.pruners.random import Random
@@ -189,15 +188,6 @@ def test_a_set_made_by_hand_is_itself_at_every_budget(curves_of: Exploration) ->
 def test_a_set_made_for_another_picture_is_refused(view: View) -> None:
     with pytest.raises(ValueError, match="Patch index 16 does not exist"):
         explore(view, choose({"mine": Selection(torch.tensor([1, 16]))}))
-
-
-def test_curve_budgets_end_at_n_and_hold_the_marks() -> None:
-    assert curve_budgets(1) == (1,)
-    assert curve_budgets(2) == (1, 2)
-    budgets = curve_budgets(576)
-    assert budgets[-1] == 576
-    assert {32, 64, 128, 192} < set(budgets)
-    assert list(budgets) == sorted(set(budgets))
 
 
 def test_a_selection_is_timed_once(view: View) -> None:

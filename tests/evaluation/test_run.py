@@ -354,13 +354,6 @@ def test_owners_are_what_covers_most_of_a_token() -> None:
     assert where.owners(scene, np.array([[-20.0, -20, -5, -5]])).tolist() == [-1]  # padding
 
 
-def test_the_chance_of_exceeding_counts_ties_half() -> None:
-    a, b = torch.tensor([1.0, 2.0, 2.0]), torch.tensor([2.0, 0.0])
-    pairs = [(x > y) + 0.5 * (x == y) for x in a.tolist() for y in b.tolist()]
-    assert measures.chance_above(a, b) == pytest.approx(np.mean(pairs))
-    assert math.isnan(measures.chance_above(a, b[:0]))
-
-
 def test_places_are_means_of_raw_cosine(tiny_model: LlavaModel, sheets: list[Sheet]) -> None:
     sheet = sheets[0]
     picture = tiny_model.look(sheet.open())
