@@ -79,7 +79,7 @@ _LARGE = """async () => {
     ctx.fillRect(Math.random() * sheet.width, Math.random() * sheet.height, 30, 30);
   }
   const method = label => ({name: label, title: label, label, nested: true, order: order(),
-    gain: null, weight: numbers(), factors: null, merges: false});
+    weight: numbers(), factors: null, merges: false});
   const file = await new Promise(done => sheet.toBlob(done));
   await SPARE.show({
     key: 'large', picture: await file.arrayBuffer(), n, rows, columns, cells: null, link: '',

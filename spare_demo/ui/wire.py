@@ -2,11 +2,9 @@
 
 `comparison_data` gives a dict with NumPy arrays in it (f4, i4, i2, u2, u1; little-endian):
 
-    format          1
     n, rows, columns  of the token grid, raster order; of several views side by side, the cells
     cells           u2 (n,) the cell, row * columns + column, of each token of several views;
                       null for one view, where token and cell are the same
-    view            u1 (n,) which view (crop) a token belongs to; null for one view
     cosine          f4 (n,) raw cosine with the question; null without one
     by              "clip" or "words", what the cosine compares
     squared_norms   f4 (n,) ||x||^2
@@ -16,7 +14,6 @@
                       not nested is asked of the server (order null); a hand-made set is its order
       inside          whether it acts inside the language model, layer by layer: no set, no order
       order           u2 (n,) token indices as picked
-      gain            f4 (n,) the criterion's value at each pick; null where there is none
       weight          f4 (n,) text weight as the method used it (rho, w, ...); null without text
       factors         null, or {"magnitude": "squared_norms" or null for 1, "text": f4 (n,)}:
                       the method picks the largest novelty x magnitude x text
@@ -63,7 +60,6 @@ from spare_demo.tokens import VisualTokens
 
 Array = NDArray[Any]
 
-FORMAT = 1
 MOST_BYTES = 255_000
 """Of the file, without the picture; answers and words travel beside it."""
 DEPENDENT = 3
@@ -88,13 +84,11 @@ def comparison_data(exploration: Exploration, most_bytes: int = MOST_BYTES) -> d
     view = exploration.view
     tokens = view.tokens
     data: dict[str, Any] = {
-        "format": FORMAT,
         "n": tokens.n,
         "rows": view.grid.rows,
         "columns": view.grid.cols,
         "cells": None if tokens.view is None else array(view.grid.cells, "u2"),
-        "view": None if tokens.view is None else array(tokens.view, "u1"),
-        "cosine": _floats(exploration.view.relevance),
+        "cosine": _floats(view.relevance),
         "by": "words" if tokens.by_words else "clip",
         "squared_norms": array(tokens.features.detach().double().square().sum(dim=1), "f4"),
         "methods": {label: _method(exploration, label) for label in exploration.methods},
@@ -251,7 +245,6 @@ def _method(exploration: Exploration, label: str) -> dict[str, Any]:
         "nested": method.nested,
         "inside": label in exploration.inside,
         "order": None if full is None else array(full.order, "u2"),
-        "gain": None if full is None else _floats(full.gain),
         "weight": _floats(exploration.weights[label]),
         "factors": None,
     }

@@ -37,7 +37,7 @@ SPARE.Comparison = class {
     const {unpack} = SPARE;
     const order = unpack(sent.order);
     const slot = {
-      ...sent, order, sets: new Map(), mixtures: new Map(), gain: unpack(sent.gain), weight: unpack(sent.weight),
+      ...sent, order, sets: new Map(), mixtures: new Map(), weight: unpack(sent.weight),
       factors: sent.factors && {magnitude: sent.factors.magnitude ? this.squares : null,
                                 text: unpack(sent.factors.text)},
       layers: new Map(),
