@@ -57,20 +57,16 @@ _SCRUB = """async ([layer, budgets, most]) => {
 
 # A made-up comparison of 2,880 tokens, drawn by the real viewer.
 _LARGE = """async () => {
-  const n = 2880, rows = 48, columns = 60, patch = 16, base64 = array => {
-    let text = '';
-    for (const byte of new Uint8Array(array.buffer)) text += String.fromCharCode(byte);
-    return btoa(text);
-  };
+  const n = 2880, rows = 48, columns = 60, patch = 16;
   const order = () => {
     const all = Uint16Array.from({length: n}, (_, i) => i);
     for (let i = n - 1; i > 0; i--) {
       const j = Math.floor(Math.random() * (i + 1));
       [all[i], all[j]] = [all[j], all[i]];
     }
-    return {type: 'u2', data: base64(all)};
+    return all;
   };
-  const numbers = () => ({type: 'f4', data: base64(Float32Array.from({length: n}, Math.random))});
+  const numbers = () => Float32Array.from({length: n}, Math.random);
   const sheet = document.createElement('canvas');
   Object.assign(sheet, {width: columns * patch, height: rows * patch});
   const ctx = sheet.getContext('2d');
@@ -85,7 +81,7 @@ _LARGE = """async () => {
     key: 'large', picture: await file.arrayBuffer(), n, rows, columns, cells: null, link: '',
     example: null, parts: [{start: 0, rows, cols: columns}], cosine: numbers(),
     squared_norms: numbers(), methods: {A: method('A one'), B: method('B two')},
-    coordinates: null, padding: {type: 'u1', data: base64(new Uint8Array(n))}, shown: 64,
+    coordinates: null, padding: new Uint8Array(n), shown: 64,
     canvas: {patch, x: 0, y: 0, width: sheet.width, height: sheet.height, cropped: false,
              photos: [[0, 0, sheet.width, sheet.height]]},
   });

@@ -2,7 +2,7 @@
 // asks without one. Measured on the server (analysis/leave_one_out.py); the last result is kept.
 'use strict';
 (() => {
-  const {colours, unpack, tokensWord, ends, layers: {nothing, scale}} = SPARE;
+  const {colours, tokensWord, ends, layers: {nothing, scale}} = SPARE;
   let last = null;  // {of, budget, slots, refused, number}
 
   SPARE.layers.drawn.carrier = (data, k, slot) => {
@@ -43,9 +43,6 @@
   SPARE.on('reply', (reply) => {
     if (reply.kind !== 'carrier') return;
     last = reply;
-    for (const slot of Object.values(last.slots)) {
-      Object.assign(slot, {tokens: unpack(slot.tokens), losses: unpack(slot.losses)});
-    }
     document.querySelector('.layers input[value=carrier]').closest('label').hidden = false;
     SPARE.emit('layer', 'carrier');
   });

@@ -1,4 +1,5 @@
-// What all of the page's own JavaScript shares: a tiny bus, unpacking, and how numbers are written.
+// What all of the page's own JavaScript shares: a tiny bus, what the server sends, and how numbers are
+// written.
 'use strict';
 window.SPARE = (() => {
   const SENTENCES = {};  // ui/viewer.py puts them here
@@ -11,8 +12,6 @@ window.SPARE = (() => {
   function emit(name, ...values) {
     for (const handler of listeners[name] ?? []) handler(...values);
   }
-
-  const receive = (reply) => emit('reply', JSON.parse(reply));
 
   // Questions to the server, one after the other, of one kind and method only the latest: of two
   // replies in one moment only one would arrive. One that stays without an answer does not hold up
@@ -50,6 +49,9 @@ window.SPARE = (() => {
     else if (pending && asked === pending) giveUp();  // refused, with a sentence
   });
 
+  // Bytes out of base64.
+  const decode = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0)).buffer;
+
   const kinds = {f4: Float32Array, i4: Int32Array, i2: Int16Array, u2: Uint16Array, u1: Uint8Array};
 
   // A file that the server has written for this page (ui/viewer.py).
@@ -69,14 +71,10 @@ window.SPARE = (() => {
       : new kinds[value.type](file, after + value.from, value.count)));
   }
 
-  // {type, data} as a message has it -> a typed array; null and a typed array stay.
-  function unpack(packed) {
-    if (!packed) return null;
-    if (ArrayBuffer.isView(packed)) return packed;
-    const text = atob(packed.data), bytes = new Uint8Array(text.length);
-    for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
-    return new kinds[packed.type](bytes.buffer);
-  }
+  // A message as wire.py makes it, for whoever waits for its kind; its arrays are typed arrays.
+  const receive = (message) => emit('reply', JSON.parse(message, (_, value) => (
+    value?.data === undefined || !kinds[value.type] ? value
+      : new kinds[value.type](decode(value.data)))));
 
   // Three significant digits of `scale` (of the value itself without one), as render/base.py.
   function number(value, signed = false, scale = null) {
@@ -189,7 +187,7 @@ window.SPARE = (() => {
 
   const saved = false;  // whether this is a saved page (js/saved.js), with no server to ask
 
-  return {saved, on, emit, receive, ask, fetchFile, unbundle, unpack, number, percent, tokensWord,
+  return {saved, on, emit, receive, ask, fetchFile, decode, unbundle, number, percent, tokensWord,
           say, escape, expectedJaccard, ends, folders, picture, pictureName, save, throttle, tell,
           calm, bring, copy, unfold};
 })();

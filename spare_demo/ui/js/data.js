@@ -3,30 +3,21 @@
 'use strict';
 SPARE.Comparison = class {
   constructor(sent) {
-    const {unpack} = SPARE;
-    const {rows, columns, canvas} = sent;
-    this.key = sent.key;
-    this.link = sent.link;
-    this.bibtex = sent.bibtex;
-    this.badge = sent.badge;
-    this.example = sent.example;
-    this.n = sent.n;
+    const {key, of, link, bibtex, badge, example, n, parts, padding, depth} = sent;
+    Object.assign(this, {key, of, link, bibtex, badge, example, n, parts, padding, depth});
+    const {rows, columns, cells, canvas} = sent;
     // Of several views side by side, not every cell holds a token.
-    const cells = unpack(sent.cells), tokens = new Int32Array(rows * columns).fill(-1);
-    for (let i = 0; i < this.n; i++) tokens[cells ? cells[i] : i] = i;
+    const tokens = new Int32Array(rows * columns).fill(-1);
+    for (let i = 0; i < n; i++) tokens[cells ? cells[i] : i] = i;
     this.grid = {...canvas, rows, cols: columns, cells, tokens};
-    this.parts = sent.parts;
-    this.padding = unpack(sent.padding);
-    this.hasPadding = this.padding.includes(1);
+    this.hasPadding = padding.includes(1);
     this.cropped = canvas.cropped;
-    this.relevance = unpack(sent.cosine);
+    this.relevance = sent.cosine;
     this.space = SPARE.say(sent.by ?? 'clip', {});  // what the cosine compares, in words
     this.maps = new Map();  // layers that no budget changes, by name
-    this.squares = unpack(sent.squared_norms);
+    this.squares = sent.squared_norms;
     this.slots = {};
     for (const [name, method] of Object.entries(sent.methods)) this.slots[name] = this.#slot(method);
-    this.of = sent.of;
-    this.depth = sent.depth;  // layers of the language model
     this.inside = Object.keys(this.slots).filter((name) => this.slots[name].inside);
     this.directions = this.#directions(sent.coordinates);
     this.residuals = {};
@@ -34,17 +25,14 @@ SPARE.Comparison = class {
   }
 
   #slot(sent) {
-    const {unpack} = SPARE;
-    const order = unpack(sent.order);
+    const {factors} = sent;
     const slot = {
-      ...sent, order, sets: new Map(), mixtures: new Map(), weight: unpack(sent.weight),
-      factors: sent.factors && {magnitude: sent.factors.magnitude ? this.squares : null,
-                                text: unpack(sent.factors.text)},
-      layers: new Map(),
+      ...sent, sets: new Map(), mixtures: new Map(), layers: new Map(),
+      factors: factors && {magnitude: factors.magnitude && this.squares, text: factors.text},
     };
     if (sent.per_layer) slot.layers.set(sent.per_layer.budget, this.#perLayer(sent.per_layer));
     if (!sent.nested && !sent.inside) {
-      slot.sets.set(sent.budget, order);
+      slot.sets.set(sent.budget, sent.order);
       slot.mixtures.set(sent.budget, this.#mixture(sent.sources));
     }
     return slot;
@@ -53,11 +41,10 @@ SPARE.Comparison = class {
   // The tokens' unit directions, (n, width) in one block; null where the server sent none.
   #directions(sent) {
     if (!sent) return null;
-    const blocks = [SPARE.unpack(sent.wide), SPARE.unpack(sent.narrow)];
     const {n} = this, width = sent.rank, rows = new Float64Array(n * width);
     let from = 0;
-    for (const block of blocks) {
-      const wide = (block?.length ?? 0) / n;
+    for (const block of [sent.wide, sent.narrow]) {
+      const wide = block.length / n;
       for (let i = 0; i < n; i++) {
         for (let j = 0; j < wide; j++) rows[i * width + from + j] = block[i * wide + j] * sent.step;
       }
@@ -131,11 +118,11 @@ SPARE.Comparison = class {
   // Merged rows: `rows` the parts [{token, share}] of each, largest first; null where not sent.
   #mixture(sent) {
     if (!sent) return null;
-    const {unpack} = SPARE, tokens = unpack(sent.patches), shares = unpack(sent.shares);
+    const {counts, patches, shares} = sent;
     let from = 0;
-    return Array.from(unpack(sent.counts), (count) => {
+    return Array.from(counts, (count) => {
       const parts = Array.from({length: count},
-        (_, i) => ({token: tokens[from + i], share: shares[from + i]}));
+        (_, i) => ({token: patches[from + i], share: shares[from + i]}));
       from += count;
       return parts.sort((a, b) => b.share - a.share);
     });
@@ -187,10 +174,8 @@ SPARE.Comparison = class {
   }
 
   #perLayer({counts, sentence, sets}) {
-    const bits = (sent) => {
-      const bytes = SPARE.unpack(sent);
-      return Uint8Array.from({length: this.n}, (_, i) => (bytes[i >> 3] >> (i & 7)) & 1);
-    };
+    const bits = (bytes) => (
+      Uint8Array.from({length: this.n}, (_, i) => (bytes[i >> 3] >> (i & 7)) & 1));
     return {counts, sentence, sets: sets.map(({layer, kept, merged, rows, sources, grown}) => {
       const own = bits(kept), mixed = bits(merged);
       let count = 0, others = 0;

@@ -22,6 +22,5 @@
     }
   });
 
-  const file = atob(part('comparison').textContent);
-  SPARE.show(SPARE.unbundle(Uint8Array.from(file, (letter) => letter.charCodeAt(0)).buffer));
+  SPARE.show(SPARE.unbundle(SPARE.decode(part('comparison').textContent)));
 })();

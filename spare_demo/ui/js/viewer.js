@@ -293,7 +293,7 @@ SPARE.viewer = (element, props, trigger, watch) => {
     if (reply.kind === 'picks') state.data.add(reply.slot, reply.budget, reply.order, reply.sources);
     if (reply.kind === 'per-layer') state.data.addLayers(reply.slots);
     if (reply.kind === 'leftover') {
-      state.data.leftovers.set(`${reply.slot} ${reply.budget}`, SPARE.unpack(reply.values));
+      state.data.leftovers.set(`${reply.slot} ${reply.budget}`, reply.values);
     }
   }
   SPARE.on('reply', (reply) => {

@@ -30,8 +30,8 @@ SPARE.words = (row, trigger) => {
   return {
     show: (wanted) => { row.hidden = !wanted || SPARE.saved || (state.data && !state.data.relevance); },
     add(reply) {
-      const values = SPARE.unpack(reply.values), {least, most} = SPARE.ends(values);
-      state.data.words = {names: reply.words, values, range: [least, most], chosen: 0};
+      const {words: names, values} = reply, {least, most} = SPARE.ends(values);
+      state.data.words = {names, values, range: [least, most], chosen: 0};
       draw();
     },
   };
