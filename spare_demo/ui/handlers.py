@@ -46,7 +46,9 @@ class Handlers:
         self.model, self.settings = model, settings
         self.studies = Studies(model, settings)
         self.offered = examples.load_examples(model.name)
-        self.opening = examples.choose_opening(model.name, self.offered, settings)
+        opening = examples.choose_opening(model.name, self.offered, settings)
+        budget = min(opening.budget, model.most_tokens)
+        self.opening = dataclasses.replace(opening, budget=budget)
         self.steps = Steps(model, settings.private, self.offered)
         self.replies = Replies(model, self.steps)
         self.guide = Guide(model, settings, {example.key for example in self.offered})
@@ -82,7 +84,7 @@ class Handlers:
             "method_a": method_a,
             "method_b": method_b,
             "seed": self.settings.seed,
-            "budget": min(self.opening.budget, self.model.most_tokens),
+            "budget": self.opening.budget,
         }
 
     def request(

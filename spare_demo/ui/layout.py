@@ -40,8 +40,7 @@ _GUIDANCE = [("CLIP, as in the papers", "clip"), ("words of the language model, 
 def lay_out(demo: gr.Blocks, handlers: Handlers, shown: PageChanges) -> SimpleNamespace:
     """Builds the page inside the current `gr.Blocks`.
 
-    Args:
-        shown: what it opens on, by part; "example" is the number of one of those offered.
+    shown: what the parts show as it opens, by name.
 
     Returns:
         the components that events read or change, by name.
@@ -57,7 +56,7 @@ def lay_out(demo: gr.Blocks, handlers: Handlers, shown: PageChanges) -> SimpleNa
         with gr.Column(min_width=320, elem_id="kept"):
             parts.headline = gr.HTML(shown["headline"], elem_id="headline")
             parts.story_card = script_part("story_card", "story-card")
-            _lay_out_budget(parts, handlers, shown)
+            _lay_out_budget(parts, handlers, shown["rank"])
             parts.own = script_part("edit", "edit")  # above the picture, while it is changed
             if not gives_answers:
                 parts.own.elem_classes = ["without-answers"]
@@ -113,10 +112,9 @@ def lay_out(demo: gr.Blocks, handlers: Handlers, shown: PageChanges) -> SimpleNa
 def _lay_out_asked(
     parts: SimpleNamespace, demo: gr.Blocks, handlers: Handlers, shown: PageChanges
 ) -> None:
-    model, offered = handlers.model, handlers.offered
-    first = offered[shown["example"]]
+    model, offered, opening = handlers.model, handlers.offered, handlers.opening
     parts.image = photo_input(
-        value=first.path,
+        value=opening.example.path,
         sources=["upload", "clipboard", "webcam"],
         label="Picture",
         buttons=[],
@@ -124,7 +122,7 @@ def _lay_out_asked(
         elem_id="picture",
     )
     parts.question = gr.Textbox(
-        shown["question"], label="Question", lines=1, max_lines=3, elem_id="question"
+        opening.question, label="Question", lines=1, max_lines=3, elem_id="question"
     )
     drawn = knows_only_scenes(model.name)
     kind = "of-scenes" if drawn else ""
@@ -152,7 +150,7 @@ def _lay_out_asked(
         components=[gr.Image(visible=False)],
         samples=[[cached_thumbnail(example.path, _THUMBNAIL)] for example in offered],
         type="index",
-        label="Examples" if len(first.answers) == 1 else _TWO_QUESTIONS,
+        label="Examples" if len(opening.example.answers) == 1 else _TWO_QUESTIONS,
         elem_id="examples",
     )
     for example in offered:  # a page that shows one may ask about it at any time
@@ -223,13 +221,14 @@ def _lay_out_asked(
         parts.seed = NumberAsSent(handlers.settings.seed, label="Random seed")
 
 
-def _lay_out_budget(parts: SimpleNamespace, handlers: Handlers, shown: PageChanges) -> None:
+def _lay_out_budget(parts: SimpleNamespace, handlers: Handlers, rank: str) -> None:
+    """The slider, its marks, and what is said of the budget. rank: as of `panels.rank_html`."""
     tokens = handlers.model.most_tokens
     with gr.Row(elem_id="budget-row"):
         parts.budget = SliderAsSent(
             1,
             tokens,
-            shown["budget"],
+            handlers.opening.budget,
             step=1,
             label="Budget: visual tokens kept",
             buttons=[],
@@ -244,7 +243,7 @@ def _lay_out_budget(parts: SimpleNamespace, handlers: Handlers, shown: PageChang
                 for mark in marks
             )
     parts.budget_message = gr.HTML(elem_id="budget-message", elem_classes="message-place")
-    parts.rank = gr.HTML(shown["rank"], elem_id="rank")
+    parts.rank = gr.HTML(rank, elem_id="rank")
 
 
 def _lay_out_answers(parts: SimpleNamespace, shown: PageChanges, gives_answers: bool) -> None:

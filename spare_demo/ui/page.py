@@ -49,6 +49,15 @@ from spare_demo.ui.wiring import ANSWERING, wire
 
 _CSS = Path(__file__).with_name("style.css")
 
+_UNASKED: PageChanges = {
+    **dict.fromkeys(("visit", "stage", "curve")),  # who presses something is told to press Ask
+    **dict.fromkeys(("headline", "chips", "notes", "truth", "answers"), ""),
+    **dict.fromkeys(("curve_words", "cost", "rank"), ""),
+    "lost_fold": {"label": LOST},
+    "cost_fold": {"label": COSTS},
+}
+"""What a page opens on where nothing was asked yet."""
+
 MOST_SESSIONS = 128
 """Visitors of whom Gradio keeps a copy of the page, about half a megabyte each."""
 
@@ -77,7 +86,7 @@ def build(
     try:
         shown = _opening(handlers, pictures_only=slow)
     except DeviceElsewhere:
-        shown = _bare_opening(handlers)
+        shown = _UNASKED
     opening_visit: Visit | None = shown["visit"]
 
     visits = OpenVisits(
@@ -136,32 +145,15 @@ def _opening(handlers: Handlers, pictures_only: bool) -> PageChanges:
     """What the page opens on: an example, asked like any other."""
     opening = handlers.opening
     asked = handlers.first_controls(cached_picture(opening.example.path), opening.question)
-    budget = asked["budget"]
     shown: PageChanges = {}
     for values in handlers.ask(**asked):
         shown |= values
         if pictures_only:
             break
-    shown |= handlers.steps.curve(shown["visit"], budget)
+    shown |= handlers.steps.curve(shown["visit"], opening.budget)
     if shown["visit"].exploration.inside:  # what each layer kept came with the answers
-        shown["stage"] = handlers.steps.pictures(shown["visit"], budget)["stage"]
-    example = shown["visit"].example or 0
-    return shown | {"example": example, "question": opening.question, "budget": budget}
-
-
-def _bare_opening(handlers: Handlers) -> PageChanges:
-    """An example and its question, of which nothing was asked yet."""
-    opening = handlers.opening
-    empty = ("headline", "chips", "notes", "truth", "answers", "curve_words", "cost", "rank")
-    return {
-        **dict.fromkeys(empty, ""),
-        **dict.fromkeys(("visit", "stage", "curve")),  # who presses something is told to press Ask
-        "lost_fold": {"label": LOST},
-        "cost_fold": {"label": COSTS},
-        "example": handlers.offered.index(opening.example),
-        "question": opening.question,
-        "budget": min(opening.budget, handlers.model.most_tokens),
-    }
+        shown["stage"] = handlers.steps.pictures(shown["visit"], opening.budget)["stage"]
+    return shown
 
 
 def launch_options(settings: Settings, changes: bool = False) -> dict[str, Any]:
