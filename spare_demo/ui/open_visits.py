@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from spare_demo.ui.gradio_compat.sessions import current_session
 from spare_demo.ui.visit import Visit
 
 PUT_AWAY = (
@@ -19,7 +19,7 @@ IDLE_SECONDS = 600.0
 """After which a comparison that nobody uses is put away on a public page."""
 
 OPEN_PIXELS = 200_000_000
-"""Of the photos of all open comparisons, three bytes each."""
+"""Of the photos of all open comparisons, three bytes each. The one used last stays anyway."""
 
 MOST_ASKING = 10_000
 """Sessions that have asked something, of each of which a number is kept."""
@@ -37,28 +37,16 @@ class VisitKey:
 
 
 class OpenVisits:
-    """The visits that were used last; any other is put away. Safe to share between threads."""
+    """The visits that were used last; any other is put away. Safe to share between threads.
 
-    def __init__(
-        self,
-        size: int,
-        idle_seconds: float = math.inf,
-        pixels: int = OPEN_PIXELS,
-        now: Callable[[], float] = time.monotonic,
-        session: Callable[[], str | None] = lambda: None,
-    ) -> None:
-        """One whose page was closed goes by itself, with its key.
+    One whose page was closed goes by itself, with its key.
+    """
 
-        Args:
-            size: how many stay open. pixels: of all their photos; the one used last stays anyway.
-            idle_seconds: after which one that is not used is put away. now: a clock, in seconds.
-            session: the name of the one whose event runs. Where Gradio has dropped its state, as
-                when the connection was lost, it starts over with the key that the page opens on,
-                while the page goes on showing what was asked last.
-        """
-        self._size, self._pixels, self._idle, self._now = size, pixels, idle_seconds, now
+    def __init__(self, size: int, idle_seconds: float = math.inf) -> None:
+        """size: how many stay open. idle_seconds: after which one that is not used is put away."""
+        self._size, self._idle = size, idle_seconds
         self._visits: WeakKeyDictionary[VisitKey, tuple[Visit, float]] = WeakKeyDictionary()
-        self._lock, self._session = threading.Lock(), session
+        self._lock = threading.Lock()
         self._asked: dict[int, int] = {}
 
     def __len__(self) -> int:
@@ -69,25 +57,25 @@ class OpenVisits:
         key = VisitKey()
         self.put_away_idle()
         with self._lock:
-            name = hash(self._session())
+            name = hash(current_session())
             self._asked[name] = self._asked.get(name, 0) + 1
             if len(self._asked) > MOST_ASKING:
                 del self._asked[next(iter(self._asked))]
-            self._visits[key] = visit, self._now()
+            self._visits[key] = visit, time.monotonic()
             while len(self._visits) > 1 and (
-                len(self._visits) > self._size or self._open_pixels() > self._pixels
+                len(self._visits) > self._size or self._open_pixels() > OPEN_PIXELS
             ):
                 del self._visits[next(self._visits.keys())]
         return key
 
     def times_put(self) -> int:
         """How often something was put here for the session whose event runs."""
-        return self._asked.get(hash(self._session()), 0)
+        return self._asked.get(hash(current_session()), 0)
 
     def put_away_idle(self) -> None:
         """Put away what was not used for too long."""
         with self._lock:
-            end = self._now() - self._idle
+            end = time.monotonic() - self._idle
             for key in [key for key, (_, used) in self._visits.items() if used < end]:
                 del self._visits[key]
 
@@ -97,17 +85,21 @@ class OpenVisits:
         return sum(photo.width * photo.height for photo in photos.values())
 
     def find(self, value: Any) -> Any:
-        """The visit under a key, None if it was put away; any other value as it is."""
+        """The visit under a key, None if it was put away; any other value as it is.
+
+        Where Gradio has dropped a session's state, as when the connection was lost, it starts over
+        with the key that the page opens on, while the page goes on showing what was asked last.
+        """
         if not isinstance(value, VisitKey):
             return value
         if value.shown is not None:
-            session = self._session()
+            session = current_session()
             return None if session and hash(session) in self._asked else value.shown
         with self._lock:
             entry = self._visits.pop(value, None)
             if entry is None:
                 return None
-            self._visits[value] = entry[0], self._now()  # used last
+            self._visits[value] = entry[0], time.monotonic()  # used last
             return entry[0]
 
     def get(self, value: Any) -> Any:

@@ -34,7 +34,7 @@ from spare_demo.ui.gradio_compat.files import (
 from spare_demo.ui.gradio_compat.processing import Page
 from spare_demo.ui.gradio_compat.queue import estimate_nothing_of, look_less_often
 from spare_demo.ui.gradio_compat.server import keep_sender_addresses
-from spare_demo.ui.gradio_compat.sessions import current_session, keep_no_deep_links
+from spare_demo.ui.gradio_compat.sessions import keep_no_deep_links
 from spare_demo.ui.handlers import QUICK, Handlers
 from spare_demo.ui.lab import Lab
 from spare_demo.ui.lab_page import LAB_CSS, lay_out_lab, wire_lab
@@ -92,7 +92,6 @@ def build(
     visits = OpenVisits(
         open_visits(model.hf.config, model.most_tokens, model.dtype),
         idle_seconds=math.inf if settings.private else IDLE_SECONDS,
-        session=current_session,
     )
     with Page(title=TITLE, analytics_enabled=False, fill_width=True) as demo:
         # First: programs call by number, and go on when the model was changed.

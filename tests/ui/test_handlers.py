@@ -653,10 +653,13 @@ def test_a_visit_that_was_put_away_says_so_and_ask_brings_it_back(
     assert again.result.answers.keys() == finished.result.answers.keys()
 
 
-def test_whoever_lost_their_visit_gets_no_other_in_its_place(finished: Visit) -> None:
+def test_whoever_lost_their_visit_gets_no_other_in_its_place(
+    finished: Visit, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Gradio starts a session over with what the page opens on, where it dropped its state."""
     here = "a"
-    visits, opening = OpenVisits(8, session=lambda: here), VisitKey(finished)
+    monkeypatch.setattr(open_visits, "current_session", lambda: here)
+    visits, opening = OpenVisits(8), VisitKey(finished)
     assert visits.get(opening) is finished
     visits.put(finished)
     assert visits.find(opening) is None
@@ -671,7 +674,8 @@ def test_sessions_that_asked_are_remembered_by_the_thousand(
 ) -> None:
     monkeypatch.setattr(open_visits, "MOST_ASKING", 2)
     here = ["a"]
-    visits, opening = OpenVisits(8, session=lambda: here[0]), VisitKey(finished)
+    monkeypatch.setattr(open_visits, "current_session", lambda: here[0])
+    visits, opening = OpenVisits(8), VisitKey(finished)
     for here[0] in "abc":
         visits.put(finished)
     assert visits.find(opening) is None

@@ -18,6 +18,7 @@ from pages import run_apart
 from visits import QUESTION, page_request
 
 from spare_demo.models.loading import heap
+from spare_demo.ui import open_visits
 from spare_demo.ui.gate import sweeper
 from spare_demo.ui.gate.sweeper import sweep
 from spare_demo.ui.gradio_compat import files as files_of_gradio
@@ -259,14 +260,10 @@ def test_a_machine_without_glibc_keeps_its_memory(monkeypatch, library) -> None:
     heap.share_heaps()
 
 
-@pytest.fixture
-def clock():
-    """A clock that stands until it is moved."""
-    return SimpleNamespace(now=1000.0)
-
-
-def test_a_visit_ends_after_idle_minutes(guide, photo_file, clock) -> None:
-    visits = OpenVisits(8, idle_seconds=600, now=lambda: clock.now)
+def test_a_visit_ends_after_idle_minutes(guide, photo_file, monkeypatch) -> None:
+    clock = SimpleNamespace(now=1000.0)  # it stands until it is moved
+    monkeypatch.setattr(open_visits, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    visits = OpenVisits(8, idle_seconds=600)
     visit = guide.look(page_request(photo_file, QUESTION))
     idle, used = visits.put(visit), visits.put(visit)
     clock.now += 400
@@ -278,11 +275,11 @@ def test_a_visit_ends_after_idle_minutes(guide, photo_file, clock) -> None:
         visits.get(idle)
 
 
-def test_large_photos_are_put_away_before_many_small_ones(guide, photo_file) -> None:
+def test_large_photos_are_put_away_before_many_small_ones(guide, photo_file, monkeypatch) -> None:
     first = guide.look(page_request(photo_file, QUESTION))
     second = guide.look(page_request(photo_file, "Is it red?"))
-    area = first.photo.width * first.photo.height
-    visits = OpenVisits(8, pixels=area)
+    monkeypatch.setattr(open_visits, "OPEN_PIXELS", first.photo.width * first.photo.height)
+    visits = OpenVisits(8)
     keys = [visits.put(first), visits.put(dataclasses.replace(first))]
     assert len(visits) == 2  # two visits of one photo hold it once
     assert second.photo is not first.photo
