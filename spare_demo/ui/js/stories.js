@@ -13,7 +13,8 @@ SPARE.stories = (() => {
   const mean = (values) => SPARE.ends(values).mean;
   const range = (n) => Array.from({length: n}, (_, i) => i);
 
-  function setBudget(data, k) {
+  function show(data, layer, k) {
+    emit('layer', layer);
     const budget = Math.min(k, data.n);
     if (state.k !== budget) SPARE.setBudget(budget, true);
   }
@@ -85,10 +86,7 @@ SPARE.stories = (() => {
     },
     steps: [
       {
-        set(data) {
-          emit('layer', 'kept');
-          setBudget(data, FEW);
-        },
+        set: (data) => show(data, 'kept', FEW),
         words(data) {
           const picks = data.picks('A', state.k);
           return picks && `${label(data, 'A')} keeps ${picks.count} of ${tokensWord(data.n)}. ` +
@@ -98,10 +96,7 @@ SPARE.stories = (() => {
         },
       },
       {
-        set(data) {
-          emit('layer', 'kept');
-          setBudget(data, FEW);
-        },
+        set: (data) => show(data, 'kept', FEW),
         words(data) {
           const answer = answerOfA();
           return answer ? `From the tokens that ${label(data, 'A')} keeps the model answers ${answer}. ` +
@@ -159,10 +154,7 @@ SPARE.stories = (() => {
     suits: ({slots: {A, B}}) => /^spare/.test(A.name) && /^(cdpruner|divprune|dart-div)/.test(B.name),
     steps: [
       {
-        set(data) {
-          emit('layer', 'order');
-          setBudget(data, FEW);
-        },
+        set: (data) => show(data, 'order', FEW),
         words(data) {
           if (!picked(data)) return null;
           const [a, b] = ['A', 'B'].map((slot) => data.picks(slot, state.k));
@@ -176,10 +168,7 @@ SPARE.stories = (() => {
         },
       },
       {
-        set(data) {
-          emit('layer', 'leftover');
-          setBudget(data, FEW);
-        },
+        set: (data) => show(data, 'leftover', FEW),
         words(data) {
           if (!picked(data)) return null;
           const left = data.residual('B', state.k).share(state.k), most = Math.max(...left);
@@ -189,10 +178,7 @@ SPARE.stories = (() => {
         },
       },
       {
-        set(data) {
-          emit('layer', 'leftover');
-          setBudget(data, MORE);
-        },
+        set: (data) => show(data, 'leftover', MORE),
         words(data) {
           return picked(data) && `With ${tokensWord(data.picks('A', state.k).count)}, ${errorsInWords(data)}. ` +
             '“What is lost”, further down, shows it at every budget and for random picks. It says what a ' +
@@ -236,8 +222,7 @@ SPARE.stories = (() => {
       {
         set(data) {
           emit('unlight');
-          emit('layer', 'kept');
-          setBudget(data, MORE);
+          show(data, 'kept', MORE);
         },
         words(data) {
           const picks = data.picks('A', state.k);
