@@ -223,7 +223,8 @@ SPARE.Comparison = class {
     return this.residual(name, k)?.ahead(6, k) ?? true;
   }
 
-  counts(a, b) {  // of two sets that `held` gave
+  // How two sets of `picks` or `tokensIn` overlap, and what of them lies in padding.
+  counts(a, b) {
     let both = 0, padA = 0, padB = 0;
     for (let i = 0; i < this.n; i++) {
       const inA = a.kept[i], inB = b.kept[i];

@@ -7,27 +7,25 @@ SPARE.depth = (element) => {
   const place = box.querySelector('.place'), sentences = box.querySelector('.sentences');
   let shown = '';
 
-  // Per slot inside the language model, what is known of it at this budget.
-  const layersBySlot = () => state.data.inside.map((name) => [name, state.data.perLayer(name, state.k)]);
-
   function draw() {
-    const {data} = state;
-    box.hidden = !data?.inside.length || !layersBySlot().some(([, layers]) => layers);
+    const {data, k} = state;
+    const slots = data.inside.filter((name) => data.perLayer(name, k));
+    box.hidden = !slots.length;
     if (box.hidden) return;
     const last = data.depth - 1, at = state.depth = Math.min(state.depth ?? last, last);
     slider.max = data.depth;
     slider.value = at + 1;
-    const parts = layersBySlot().filter(([, layers]) => layers);
-    const counts = parts.map(([name, {counts: of}]) => `${data.slots[name].label} ${of[at]}`);
+    const parts = slots.map((name) => ({name, ...data.perLayer(name, k)}));
+    const counts = parts.map(({name, counts: of}) => `${data.slots[name].label} ${of[at]}`);
     const words = `Layer ${at + 1} of ${data.depth}: ${counts.join(' · ')} of ${data.n} tokens`;
     slider.setAttribute('aria-valuetext', words);
     place.textContent = words;
-    const now = JSON.stringify([at, parts.map(([name, {counts: of}]) => [name, of])]);
+    const now = JSON.stringify([at, parts.map(({name, counts: of}) => [name, of])]);
     if (now === shown) return;
     shown = now;
-    sentences.innerHTML = parts.map(([, {sentence}]) => `<p>${escape(sentence)}</p>`).join('');
+    sentences.innerHTML = parts.map(({sentence}) => `<p>${escape(sentence)}</p>`).join('');
     profile.innerHTML = Array.from({length: data.depth}, (_, layer) => `<span${layer === at ? ' class="here"' : ''}>` +
-      parts.map(([name, {counts: of}]) => `<i class="${name.toLowerCase()}" ` +
+      parts.map(({name, counts: of}) => `<i class="${name.toLowerCase()}" ` +
         `style="height:${(100 * of[layer] / data.n).toFixed(1)}%"></i>`).join('') + '</span>').join('');
   }
 

@@ -43,8 +43,9 @@ SPARE.layers = (() => {
       ? `This page has its picks at ${[...sets.keys()]} only.` : 'Asking the server for its picks.'));
   }
 
-  function swatch(kind, text) {
-    return `<span class="key ${kind}">${escape(text)}</span>`;
+  // A key of the legend; mark: its colour where that is a method's own.
+  function swatch(kind, text, mark = '') {
+    return `<span class="key ${kind}"${mark && ` style="--mark:${mark}"`}>${escape(text)}</span>`;
   }
 
   function ground(data) {
@@ -117,8 +118,8 @@ SPARE.layers = (() => {
         paint.outline(i, colour, paint.line, near(key));
       },
       get legend() {
-        return `<span class="key kept" style="--mark:${colour}">${escape(label)} ` +
-          `${merges ? 'grew merged tokens from' : 'kept'} ${count}</span>` +
+        return swatch('kept',
+          `${label} ${merges ? 'grew merged tokens from' : 'kept'} ${count}`, colour) +
           swatch('none', `${merges ? 'mixed in or dropped' : 'dropped'} ${data.n - count}`) + ground(data);
       },
       get sentence() {
@@ -152,8 +153,8 @@ SPARE.layers = (() => {
         paint.copy(i, key & 1 ? 'photo' : 'dim');
         if (key & 1) paint.outline(i, colour, paint.line, near(key)); else paint.hatch(i, colour);
       },
-      legend: `<span class="key kept" style="--mark:${colour}">${escape(label)} still has ${count}</span>` +
-        (rows ? `<span class="key merged" style="--mark:${colour}">merged ${others} into ${into}</span>` : '') +
+      legend: swatch('kept', `${label} still has ${count}`, colour) +
+        (rows ? swatch('merged', `merged ${others} into ${into}`, colour) : '') +
         swatch('none', `dropped ${data.n - count - others}`) + ground(data),
       sentence: say('layer', {layer: at + 1, depth: data.depth, label, count,
         tokens: tokensWord(data.n)}) + (rows ? mixed() : '') + '.',
@@ -165,7 +166,6 @@ SPARE.layers = (() => {
     const {label} = data.slots[slot], colour = colours.mark[slot];
     const [unused, mixed, alone, grown] = [0, 1, 2, 3].map(
       (kind) => kinds.reduce((count, own) => count + (own === kind), 0));
-    const key = (kind, text) => `<span class="key ${kind}" style="--mark:${colour}">${text}</span>`;
     return {
       name: `merged ${slot}`, base: 'dim',
       keys(into) {
@@ -179,7 +179,8 @@ SPARE.layers = (() => {
         if (own > 1) paint.outline(i, colour, paint.line, near(key));
         if (own === 3) paint.hatch(i, colour);
       },
-      legend: key('kept', `unchanged ${alone}`) + key('grown', `others mixed in ${grown}`) +
+      legend: swatch('kept', `unchanged ${alone}`, colour) +
+        swatch('grown', `others mixed in ${grown}`, colour) +
         swatch('mixed', `only mixed in ${mixed}`) + swatch('none', `unused ${unused}`) + ground(data),
       sentence: say('merged', {label, tokens: tokensWord(data.n), rows, alone, grown,
         without: rows - alone - grown, mixed, unused}),

@@ -4,7 +4,8 @@ SPARE.link = {
   make() {
     const {data, k, layer, pane, depth} = SPARE.state, query = new URLSearchParams(data.link);
     const show = pane ? SPARE.layers.trios[layer][pane] : layer;  // a large one under its own name
-    for (const [name, value] of Object.entries({k, show})) query.set(name, value);
+    query.set('k', k);
+    query.set('show', show);
     if (pane !== null) query.set('of', ['first', 'A', 'B'][pane]);
     if (data.inside.length && depth !== null) query.set('depth', depth + 1);
     return `${location.origin}${location.pathname}?${query}`;

@@ -1,11 +1,11 @@
 // The page of another model on the same address: when it opens, and what became of earlier results.
+'use strict';
 (() => {
-  const SPARE = (window.SPARE ??= {});
   const KEY = 'spare-model';
 
   const reopened = async () => {
     if (!await SPARE.isOtherServer()) return false;
-    window.location.reload();
+    location.reload();
     return true;
   };
 

@@ -46,8 +46,8 @@ SPARE.why = (element, trigger) => {
 
   const name = (token) => state.data.where(token);
 
-  const places = (parts) => parts.slice(0, 3)
-    .map(({token, share}) => `${name(token)} (${number(share)})`).join('; ');
+  const places = (parts) => parts.slice(0, 3).map(({token, share}) => `${name(token)} (${number(share)})`)
+    .join('; ') + (parts.length > 3 ? ' …' : '');
 
   function mixed(slot) {
     const {data, k, cursor} = state, merge = data.mergedParts(slot, k, cursor);
@@ -59,11 +59,11 @@ SPARE.why = (element, trigger) => {
     if (kept && !parts.length) return '<p>Kept as it is: nothing was mixed in.</p>';
     if (kept) {
       return `<p>Kept, with <b>${parts.length}</b> ${parts.length === 1 ? 'other' : 'others'} mixed ` +
-        `in (shaded; 1 is a whole patch): ${places(parts)}${parts.length > 3 ? ' …' : ''}.</p>`;
+        `in (shaded; 1 is a whole patch): ${places(parts)}.</p>`;
     }
     if (!parts.length && !without) return '<p>Dropped: no part of it is kept.</p>';
     return '<p>Mixed into ' + [
-      parts.length ? `the tokens of ${places(parts)}${parts.length > 3 ? ' …' : ''}` : '',
+      parts.length ? `the tokens of ${places(parts)}` : '',
       without === 1 ? 'a token of no single patch' : without ? `${without} tokens of no single patch` : ''].filter(Boolean).join(', and ') + '.</p>';
   }
 
@@ -144,7 +144,7 @@ SPARE.why = (element, trigger) => {
     const {place, parts} = row, count = parts.length;
     return `${start}<p>In layer ${at + 1} it is in merged row ${place} of ${held.rows}, ` +
       (count === 1 ? 'alone.</p>' : `made of <b>${count}</b> patches (shaded; 1 is a whole patch): ` +
-        `${places(parts)}${count > 3 ? ' …' : ''}.</p>`);
+        `${places(parts)}.</p>`);
   }
 
   function column(slot) {
