@@ -25,7 +25,7 @@ _numbers = itertools.count()
 _HERE = Path(__file__).parent
 # In the order they build on each other.
 _SCRIPTS = (
-    *("core", "data", "linear", "colours", "draw", "layers", "maps", "carrier"),
+    *("core", "data", "linear", "colours", "draw", "pane", "layers", "maps", "carrier"),
     *("words", "viewer", "scrub", "depth", "menus", "messages", "why", "edit", "answers", "runs"),
     *("link", "cite", "upload", "lost", "chips", "guess", "phone", "rove", "terms", "stories"),
     *("story_card", "folds", "print"),

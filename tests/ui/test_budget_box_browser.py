@@ -9,7 +9,7 @@ pytestmark = [*MARKS, pytest.mark.long]
 SENTENCE = "Type a whole number from 1 to 576."
 
 # Every budget that is painted from now on.
-WATCH = "() => { window.painted = []; SPARE.on('painted', (k) => window.painted.push(k)); }"
+WATCH = "() => { window.painted = []; SPARE.on('painted', () => painted.push(SPARE.state.k)); }"
 
 
 def test_a_number_typed_digit_by_digit_is_not_drawn_on_the_way(visitor) -> None:

@@ -106,7 +106,7 @@ SPARE.viewer = (element, props, trigger, watch) => {
     mark();
     paintedAt = performance.now();
     state.painted = true;
-    SPARE.emit('painted', k);
+    SPARE.emit('painted');
   }
 
   // What the page lacks of a slot, once for each budget.
@@ -184,7 +184,7 @@ SPARE.viewer = (element, props, trigger, watch) => {
       const token = at(event);
       if (token === null) return;
       if (!state.pinned && (editing() || event.pointerType !== 'touch')) moveTo(token);
-      SPARE.emit('stroke', token, event);
+      SPARE.emit('stroke', token);
     });
     over.addEventListener('pointerleave', ({pointerType}) => {
       // A finger that is lifted leaves as well, but what it tapped stays.
@@ -197,7 +197,7 @@ SPARE.viewer = (element, props, trigger, watch) => {
       state.pinned = false;
       over.setPointerCapture(event.pointerId);
       event.preventDefault();
-      SPARE.emit('press', token, event);
+      SPARE.emit('press', token);
       board.focus({preventScroll: true});
     });
     // Not as soon as it is pressed: a finger that scrolls or swipes presses too.
@@ -211,7 +211,7 @@ SPARE.viewer = (element, props, trigger, watch) => {
       SPARE.emit('look', pane.heightOf(token));
     });
     for (const end of ['pointerup', 'pointercancel']) {
-      over.addEventListener(end, (event) => SPARE.emit('lift', event));
+      over.addEventListener(end, () => SPARE.emit('lift'));
     }
     board.addEventListener('keydown', (event) => {
       if (!state.data) return;
@@ -317,100 +317,4 @@ SPARE.viewer = (element, props, trigger, watch) => {
   watch('value', read);
   choose();
   read();
-};
-
-// One picture of the viewer: canvas, cursor above it, legend and sentence below it.
-SPARE.Pane = class {
-  constructor(figure) {
-    this.figure = figure;
-    this.board = figure.querySelector('.board');
-    this.canvas = figure.querySelector('canvas');
-    this.over = figure.querySelector('canvas.over');
-    this.legend = figure.querySelector('.legend');
-    this.words = figure.querySelector('figcaption');
-    this.badge = figure.querySelector('.badge');
-    this.title = figure.querySelector('.title');
-    this.painter = new SPARE.Painter(this.canvas);
-    this.writeSoon = SPARE.throttle(() => this.#write());
-  }
-
-  show(layer, title) {
-    this.painter.paint(layer);
-    if (this.title.textContent !== title) this.title.textContent = title;
-    const another = this.layer?.name !== layer.name;
-    this.layer = layer;
-    if (another) this.#write(); else this.writeSoon();
-  }
-
-  #write() {
-    const {sentence, legend} = this.layer;
-    if (this.words.textContent !== sentence) {
-      this.words.textContent = sentence;
-      this.canvas.setAttribute('aria-label', sentence);
-    }
-    if (this.shownLegend !== legend) {
-      this.legend.innerHTML = legend;
-      this.shownLegend = legend;
-    }
-  }
-
-  // The token under a pointer, null beside the grid.
-  token(event) {
-    const box = this.over.getBoundingClientRect(), grid = SPARE.state.data.grid;
-    const col = Math.floor(((event.clientX - box.left) * grid.width / box.width - grid.x) / grid.patch);
-    const row = Math.floor(((event.clientY - box.top) * grid.height / box.height - grid.y) / grid.patch);
-    const token = SPARE.state.data.at(row, col);
-    return token < 0 ? null : token;
-  }
-
-  // How far below the window's top a patch begins, in pixels.
-  heightOf(token) {
-    const box = this.over.getBoundingClientRect(), {height} = SPARE.state.data.grid;
-    return box.top + this.painter.top(token) * box.height / height;
-  }
-
-  // The cursor's frame and the lines to those who stand in for its patch, of some slots.
-  mark({data, cursor, lit, tints: every = [], lines: all = []}, slots) {
-    const {grid} = data, ctx = this.over.getContext('2d'), bare = cursor === null || !lit;
-    const [tints, lines] = [every, all].map(
-      (marks) => (bare ? [] : marks.filter(({slot}) => slots.includes(slot))));
-    if (this.over.width !== grid.width || this.over.height !== grid.height) {
-      Object.assign(this.over, {width: grid.width, height: grid.height});
-    }
-    // A canvas that is cleared is composed anew, though it showed nothing.
-    if (bare && this.bare) return;
-    this.bare = bare;
-    ctx.clearRect(0, 0, grid.width, grid.height);
-    const {painter} = this;
-    for (const {token, share, colour} of tints) {
-      ctx.globalAlpha = 0.2 + 0.6 * share;
-      ctx.fillStyle = colour;
-      ctx.fillRect(painter.left(token), painter.top(token), grid.patch, grid.patch);
-    }
-    ctx.globalAlpha = 1;
-    const middle = (token) => [painter.left(token), painter.top(token)].map((c) => c + grid.patch / 2);
-    for (const {from, to, width, colour} of lines) {
-      for (const [style, wide] of [['#fff', width + 3], [colour, width]]) {
-        ctx.strokeStyle = style;
-        ctx.lineWidth = wide;
-        ctx.lineCap = 'round';
-        ctx.beginPath();
-        ctx.moveTo(...middle(from));
-        ctx.lineTo(...middle(to));
-        ctx.stroke();
-      }
-      ctx.fillStyle = colour;
-      ctx.beginPath();
-      ctx.arc(...middle(to), 2 + width, 0, 7);
-      ctx.fill();
-    }
-    if (!bare) {
-      const x = painter.left(cursor), y = painter.top(cursor);
-      for (const [style, wide] of [['#000', 6], ['#ffd400', 3]]) {
-        ctx.strokeStyle = style;
-        ctx.lineWidth = wide;
-        ctx.strokeRect(x - 1, y - 1, grid.patch + 2, grid.patch + 2);
-      }
-    }
-  }
 };

@@ -240,9 +240,8 @@ SPARE.why = (element, trigger) => {
   }
 
   const soon = () => { if (state.cursor !== null) frame ||= requestAnimationFrame(draw); };
-  for (const event of ['cursor', 'budget', 'repaint']) SPARE.on(event, soon);
+  for (const event of ['cursor', 'budget', 'repaint', 'painted']) SPARE.on(event, soon);
   SPARE.on('data', () => { serverReasons = new Map(); soon(); });
-  SPARE.on('painted', () => soon());
   SPARE.on('reply', (reply) => {
     if (reply.kind === 'why' && reply.of === state.data?.of) {
       for (const [slot, reason] of Object.entries(reply.reasons)) {
