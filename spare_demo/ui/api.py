@@ -29,7 +29,7 @@ from spare_demo.ui.borrowed_gpu import Here
 from spare_demo.ui.errors import sentence
 from spare_demo.ui.gradio_compat.operations import describe, describe_endpoint, make_optional
 from spare_demo.ui.gradio_compat.parts import NumberAsSent, TextAsSent, TickAsSent, photo_input
-from spare_demo.ui.guide import Guide
+from spare_demo.ui.guide import open_upload
 from spare_demo.ui.times_log import (
     ALL_STAGES,
     fields_of_result,
@@ -46,7 +46,6 @@ class Api:
 
     def __init__(self, model: Model, settings: Settings) -> None:
         self.model, self.settings = model, settings
-        self.guide = Guide(model, settings)
 
     def compare(
         self,
@@ -243,7 +242,7 @@ class Api:
     def _open(self, image: str) -> Image.Image:
         if not image:
             raise PictureError("There is no picture. Send one.")
-        return self.guide.open(image)
+        return open_upload(image, self.settings)
 
     def _view(
         self, line: dict[str, Any], image: str, question: str, guidance_text: GuidanceText = "clip"

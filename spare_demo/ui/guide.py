@@ -59,13 +59,11 @@ class Guide:
         Raises:
             PictureError, ValueError: with a sentence for the visitor.
         """
-        question, path = self.settings.check_question(request.question), request.image
-        if not isinstance(path, str) or not path:
-            raise PictureError("There is no picture yet. Drop one in, or choose an example.")
-        self._check_size(path)
+        question = self.settings.check_question(request.question)
+        digest, path = digest or self.digest(request), str(request.image)
         model, relevance, together = self.model, request.relevance, request.together
         positions = model.position_option(request.positions)
-        key = (digest or file_digest(path), model.aspect(request.aspect))
+        key = (digest, model.aspect(request.aspect))
         known = self._pictures.get(key)
         if before is not None and before.key == key:
             known = before.exploration.view.picture, before.canvas
@@ -88,20 +86,13 @@ class Guide:
         ran = ("relevance", "select") if known is not None else ("encode", "relevance", "select")
         return Visit(key, canvas, exploration, request, result, path=path, ran=ran)
 
-    def open(self, path: str) -> Image.Image:
-        """The photo in an upload; PictureError, as of `look`, for one that cannot be opened."""
-        self._check_size(path)
-        return open_picture(path, max_pixels=self.settings.max_pixels)
-
-    def _check_size(self, path: str) -> None:
-        """Refuses a file that is too large to read at all, or that is gone."""
-        try:
-            size = Path(path).stat().st_size
-        except OSError:  # an upload is deleted after some hours
-            raise PictureError("The picture could not be opened. Choose it again.") from None
-        if size > self.settings.max_upload_bytes:
-            most = self.settings.max_upload_bytes / 1_000_000
-            raise PictureError(f"This file is larger than {most:g} MB. Choose a smaller picture.")
+    def digest(self, request: Request) -> str:
+        """Of the picture's file; PictureError, as of `look`, for none that can be read."""
+        path = request.image
+        if not isinstance(path, str) or not path:
+            raise PictureError("There is no picture yet. Drop one in, or choose an example.")
+        _check_size(path, self.settings)
+        return file_digest(path)
 
     def change_methods(self, visit: Visit, methods: LabelledMethods, seed: int) -> Visit:
         """The same picture and question with other methods; answers of what stays are kept."""
@@ -138,6 +129,23 @@ class Guide:
         visit = dataclasses.replace(visit, stopped=False)
         for result in answer_steps(self.model, visit.exploration, start):
             yield dataclasses.replace(visit, result=result)
+
+
+def open_upload(path: str, settings: Settings) -> Image.Image:
+    """The photo in an upload; PictureError, with a sentence to show, where it cannot be opened."""
+    _check_size(path, settings)
+    return open_picture(path, max_pixels=settings.max_pixels)
+
+
+def _check_size(path: str, settings: Settings) -> None:
+    """Refuses a file that is too large to read at all, or that is gone."""
+    try:
+        size = Path(path).stat().st_size
+    except OSError:  # an upload is deleted after some hours
+        raise PictureError("The picture could not be opened. Choose it again.") from None
+    if size > settings.max_upload_bytes:
+        most = settings.max_upload_bytes / 1_000_000
+        raise PictureError(f"This file is larger than {most:g} MB. Choose a smaller picture.")
 
 
 def slider_budget(model: Model, value: object, visit: Visit) -> int:

@@ -14,7 +14,6 @@ import gradio as gr
 from spare_demo.analysis.answer_shift import measure_change
 from spare_demo.comparison.request import UNPRUNED, Request, name_of, read_budget, read_seed
 from spare_demo.images.geometry import Aspect
-from spare_demo.images.load import file_digest
 from spare_demo.models import Model
 from spare_demo.relevance import GuidanceText, RelevanceOptions, TextPieces
 from spare_demo.results.io import read_pick_list
@@ -25,7 +24,7 @@ from spare_demo.tokens import Positions
 from spare_demo.ui import examples, panels, tuning
 from spare_demo.ui.answers import own_html
 from spare_demo.ui.gradio_compat.files import picture_name
-from spare_demo.ui.guide import Guide, methods_by_slot, slider_budget
+from spare_demo.ui.guide import Guide, methods_by_slot, open_upload, slider_budget
 from spare_demo.ui.permalink import controls_of_link
 from spare_demo.ui.replies import Replies
 from spare_demo.ui.sources import merged_html
@@ -137,7 +136,7 @@ class Handlers:
             yield {"message": panels.message_html(NO_QUESTION)}
             return
         request = self.request(**controls)
-        digest = self._digest(request)
+        digest = self.guide.digest(request)
         finished_visit = self._finished.get(_key(digest, request))
         now = finished_visit or self._look(request, example, visit, digest)
         ran = () if finished_visit else now.ran
@@ -167,16 +166,8 @@ class Handlers:
     def check_upload(self, image: str | None) -> Iterator[PageChanges]:
         """What Ask would refuse about a new picture, at once; nothing else changes."""
         if image:
-            self.guide.open(image)
+            open_upload(image, self.settings)
         yield {"message": panels.message_html()}
-
-    def _digest(self, request: Request) -> str:
-        """Of the picture's file; "" for one that `Guide.look` refuses."""
-        path = request.image
-        if not isinstance(path, str) or not Path(path).is_file():
-            return ""
-        small = Path(path).stat().st_size <= self.settings.max_upload_bytes
-        return file_digest(path) if small else ""
 
     def _look(
         self,

@@ -366,8 +366,7 @@ def test_a_pictures_file_is_read_for_its_digest_once(
         read.append(path)
         return file_digest(path)
 
-    for module in ("guide", "handlers"):
-        monkeypatch.setattr(f"spare_demo.ui.{module}.file_digest", digest)
+    monkeypatch.setattr("spare_demo.ui.guide.file_digest", digest)
     merged(handlers.ask(**controls(photo_file, QUESTION)))
     assert read == [photo_file]
 
