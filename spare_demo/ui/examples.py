@@ -91,7 +91,7 @@ def load_examples(model: str) -> list[Example]:
     try:
         for row in json.loads((FOLDER / file).read_text(encoding="utf-8")):
             answers.setdefault(row["picture"], {})[row["question"]] = row["answer"]
-        return [_example(FOLDER / picture, answers[picture]) for picture in answers]
+        return [example_of(FOLDER / picture, answers[picture]) for picture in answers]
     except (OSError, ValueError, LookupError, TypeError):
         raise _damaged(file) from None
 
@@ -103,7 +103,8 @@ def _damaged(file: str) -> ValueError:
     )
 
 
-def _example(path: Path, answers: dict[str, str]) -> Example:
+def example_of(path: str | Path, answers: dict[str, str]) -> Example:
+    """An example whose picture lies at the path."""
     return Example(str(path), answers, file_digest(path))
 
 
@@ -127,7 +128,8 @@ def draw_scene(which: str, seed: int, folder: Path) -> Example:
     path = folder / f"scene-{seed}.png"
     sets.save(which, seed, path)
     keep_latest(folder, _SCENES_ON_DISK)
-    return _example(path, {with_articles(question.text): question.answer for question in questions})
+    answers = {with_articles(question.text): question.answer for question in questions}
+    return example_of(path, answers)
 
 
 def keep_latest(folder: Path, most: int) -> None:

@@ -24,7 +24,6 @@ from spare_demo.evaluation.records import Row, csv_text
 from spare_demo.evaluation.run import run
 from spare_demo.evaluation.sheets import draw_sheets
 from spare_demo.evaluation.summary import Summary, summarise
-from spare_demo.images.load import file_digest
 from spare_demo.models import Model
 from spare_demo.models.generate.passes import ModelUnloadedError, OutOfMemory
 from spare_demo.pruners import PRUNERS
@@ -32,7 +31,7 @@ from spare_demo.render.chart import plotly_figure
 from spare_demo.scenes import sets
 from spare_demo.settings import Settings
 from spare_demo.ui import panels
-from spare_demo.ui.examples import Example, keep_latest
+from spare_demo.ui.examples import Example, example_of, keep_latest
 from spare_demo.ui.steps import PageChanges
 
 BUDGETS = (16, 32, 64, 128, 192)
@@ -233,9 +232,8 @@ class Lab:
 
     def case(self, bench: Bench, row: Row) -> tuple[Example, int]:
         """A case as the comparison takes it, and the seed that draws there what was drawn here."""
-        path = self._picture(bench, row)
         seed = picture_seed(bench.seed, row.set, row.picture)
-        return Example(path, {row.question: row.truth}, file_digest(path)), seed
+        return example_of(self._picture(bench, row), {row.question: row.truth}), seed
 
     def _picture(self, bench: Bench, row: Row) -> str:
         path = self.folder / f"{row.set}-{row.picture}.png"

@@ -141,8 +141,8 @@ def model_menu(demo: gr.Blocks, model_switch: ModelSwitch) -> Callable[[Any], No
 
     begin(load.click)
     cancel.click(model_switch.cancel, None, None, **quiet)
-    menu.expand(lambda bits: offers_html(model_switch.offers(bits)), bits, table, **private)
-    bits.change(lambda bits: offers_html(model_switch.offers(bits)), bits, table, **private)
+    for event in (menu.expand, bits.change):
+        event(lambda bits: offers_html(model_switch.offers(bits)), bits, table, **private)
     model = model_switch.model
     part = "" if model.has_language_model else " without its language model"
     here = json.dumps([f"{model.name}@{model.revision}{part}", model.title + part])

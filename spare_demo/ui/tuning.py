@@ -73,10 +73,6 @@ def settings_panel(
 
     Returns a state that changes whenever a setting did; by then the dropdown has it.
     """
-
-    def name_of(value: str) -> str:
-        return value.partition(":")[0]
-
     in_line: dict[str, Any] = {"concurrency_limit": 1, "concurrency_id": "panels"}
 
     def follow_menu(value: str, shown: str, count: int) -> tuple[Any, Any]:
@@ -95,7 +91,7 @@ def settings_panel(
             **in_line,
         )
         def controls(value: str) -> None:
-            name = name_of(value)
+            name = value.partition(":")[0]
             method = read_method(value, PRUNERS)
             gr.HTML(about_html(method))
             fields = [
