@@ -27,6 +27,7 @@ from spare_demo.settings import Settings
 from spare_demo.tokens import Positions
 from spare_demo.ui.borrowed_gpu import Here
 from spare_demo.ui.errors import sentence
+from spare_demo.ui.events import ANSWERING
 from spare_demo.ui.gradio_compat.operations import describe, describe_endpoint, make_optional
 from spare_demo.ui.gradio_compat.parts import NumberAsSent, TextAsSent, TickAsSent, photo_input
 from spare_demo.ui.guide import open_upload
@@ -254,19 +255,15 @@ class Api:
         return view
 
 
-def offer(api: Api, answering: dict[str, Any], gpu: Here) -> None:
-    """Adds the endpoints to the current `gr.Blocks`.
-
-    answering: options of events that run the model (one turn at it, the rest queue). gpu: where
-    they run it.
-    """
+def offer(api: Api, gpu: Here) -> None:
+    """Adds the endpoints to the current `gr.Blocks`. gpu: where they run the model."""
     for operation in (api.compare, api.select, api.relevance, api.answer):
         name = operation.__name__
         inputs = [_input(parameter) for parameter in signature(operation).parameters.values()]
         button = gr.Button(visible=False)
         result = gr.JSON(label=name, visible=False)
         describe_endpoint(operation, inputs, result)
-        button.click(gpu.call(operation), inputs, result, api_name=name, **answering)
+        button.click(gpu.call(operation), inputs, result, api_name=name, **ANSWERING)
 
 
 def _input(parameter: Parameter) -> Any:

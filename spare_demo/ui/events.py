@@ -12,6 +12,9 @@ from spare_demo.ui.gradio_compat.queue import handler_that_ends
 QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
 """Options of an event that shows no progress and is none of the API."""
 
+ANSWERING: dict[str, Any] = {"concurrency_id": "model", "concurrency_limit": 1}
+"""Options of an event that runs the model: one turn at it, the rest queue and see their place."""
+
 Button = Literal["ask", "run"]
 """What begins runs: Ask and its like, or Run in the Lab; as `js/runs.js` names it."""
 

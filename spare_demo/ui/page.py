@@ -45,7 +45,7 @@ from spare_demo.ui.open_visits import IDLE_SECONDS, OpenVisits
 from spare_demo.ui.steps import COSTS, LOST, PageChanges
 from spare_demo.ui.viewer import scripts
 from spare_demo.ui.visit import Visit
-from spare_demo.ui.wiring import ANSWERING, wire
+from spare_demo.ui.wiring import wire
 
 _CSS = Path(__file__).with_name("style.css")
 
@@ -95,7 +95,7 @@ def build(
     )
     with Page(title=TITLE, analytics_enabled=False, fill_width=True) as demo:
         # First: programs call by number, and go on when the model was changed.
-        offer(Api(model, settings), ANSWERING, gpu)
+        offer(Api(model, settings), gpu)
         gr.HTML(panels.header_html(model))
         load_from = None
         if model_switch is not None and settings.private:

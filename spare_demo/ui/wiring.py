@@ -14,7 +14,7 @@ from gradio.events import Dependency
 
 from spare_demo.ui import panels
 from spare_demo.ui.borrowed_gpu import Here
-from spare_demo.ui.events import QUIET, begin_on, in_steps, stop_on
+from spare_demo.ui.events import ANSWERING, QUIET, begin_on, in_steps, stop_on
 from spare_demo.ui.find import CHANGED, READ, find_disagreement, tried_html
 from spare_demo.ui.gradio_compat.parts import with_event_data
 from spare_demo.ui.gradio_compat.queue import is_awaited
@@ -32,8 +32,6 @@ _ASK_AGAIN = " Click it again to ask: "  # between the questions of an example
 _WITH_LAYER = "(token, _, ...more) => [token, SPARE.state.depth, ...more]"
 _FILM_OVER = "() => { SPARE.emit('film-over') }"
 
-# One turn at the model for each question; the rest queue and see their place.
-ANSWERING: dict[str, Any] = {"concurrency_id": "model", "concurrency_limit": 1}
 # A study asks many times in one turn, which lasts no longer once another is waited for.
 STUDY_SECONDS = 60.0
 _NO_LONGER = (
