@@ -79,7 +79,7 @@ _LARGE = """async () => {
   const file = await new Promise(done => sheet.toBlob(done));
   await SPARE.show({
     key: 'large', picture: await file.arrayBuffer(), n, rows, columns, cells: null, link: '',
-    example: null, parts: [{start: 0, rows, cols: columns}], cosine: numbers(),
+    parts: [{start: 0, rows, cols: columns}], cosine: numbers(),
     squared_norms: numbers(), methods: {A: method('A one'), B: method('B two')},
     coordinates: null, padding: new Uint8Array(n), shown: 64,
     canvas: {patch, x: 0, y: 0, width: sheet.width, height: sheet.height, cropped: false,

@@ -34,6 +34,11 @@ class Example:
     key: str
 
     @property
+    def name(self) -> str:
+        """Of the picture's file."""
+        return Path(self.path).name
+
+    @property
     def question(self) -> str:
         """The first question."""
         return next(iter(self.answers))
@@ -66,7 +71,7 @@ def choose_opening(model: str, examples: Sequence[Example], settings: Settings) 
     defaults = (settings.budget, settings.methods) == (usual.budget, usual.methods)
     if not (knows_only_scenes(model) and defaults):
         return Opening(examples[0], examples[0].question, settings.budget)
-    by_name = {Path(example.path).name: example for example in examples}
+    by_name = {example.name: example for example in examples}
     try:
         case = json.loads((FOLDER / "opening.json").read_text(encoding="utf-8"))
         return Opening(by_name[case["picture"]], case["question"], case["budget"])

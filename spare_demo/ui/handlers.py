@@ -48,7 +48,7 @@ class Handlers:
         opening = examples.choose_opening(model.name, self.offered, settings)
         budget = min(opening.budget, model.most_tokens)
         self.opening = dataclasses.replace(opening, budget=budget)
-        self.steps = Steps(model, settings.private, self.offered)
+        self.steps = Steps(model, settings.private)
         self.replies = Replies(model, self.steps)
         self.guide = Guide(model, settings, {example.key for example in self.offered})
         first, last = (tuning.able(settings.methods[i], model.reason_against) for i in (0, -1))
@@ -179,7 +179,7 @@ class Handlers:
         visit = self.guide.look(request, before, digest)
         listed = [*self.offered, *([example] if example else [])]
         known, truth = examples.find(listed, visit.key[0], request.question)
-        keys = [offered.key for offered in self.offered]
+        names = {offered.key: offered.name for offered in self.offered}
         path, view = str(request.image), visit.exploration.view
         scene = read_signature(path, view.photo)
         asked = asked_in(scene, view.photo, request.question, view.grid.boxes.numpy())
@@ -188,7 +188,7 @@ class Handlers:
         few_kinds = examples.knows_only_scenes(self.model.name)
         return dataclasses.replace(
             visit, unknown=few_kinds and not known and scene is None, truth=truth, asked=asked,
-            example=keys.index(visit.key[0]) if visit.key[0] in keys else None,
+            example=names.get(visit.key[0]),
             questions=examples.questions_about(listed, visit.key[0], scene),
         )  # fmt: skip
 

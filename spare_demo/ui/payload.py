@@ -75,7 +75,6 @@ def payload(visit: Visit, budget: int, link: str = "") -> dict[str, Any]:
         "link": link,
         "bibtex": references(visit.result),
         "badge": "tokens of the built-in model" if visit.unknown else "",
-        "example": visit.example,
     }
 
 

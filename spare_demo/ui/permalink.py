@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any, get_args
 from urllib.parse import urlencode
 
@@ -129,7 +128,7 @@ def controls_of_link(
     query: Mapping[Any, Any], model: Model, settings: Settings, examples: Sequence[Example]
 ) -> dict[str, Any]:
     """The page's controls as a link's ``query`` has them, and a notice of what it cannot open."""
-    names = [Path(example.path).name for example in examples]
+    names = [example.name for example in examples]
     sent = {str(key): str(value) for key, value in query.items()}
     changed = bool(sent.get("lost")) and sent.get("model") != _name_of(model)
     if changed:  # the other settings may have been the earlier model's own

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import gradio as gr
@@ -18,7 +17,7 @@ from spare_demo.render.base import number, tokens_word
 from spare_demo.render.curves import nearest_place
 from spare_demo.results.drawings import error_curve
 from spare_demo.scenes.wordings import plain_text
-from spare_demo.ui import examples, panels, permalink
+from spare_demo.ui import panels, permalink
 from spare_demo.ui.answers import answers_html, asked_html
 from spare_demo.ui.cost_table import cost_html
 from spare_demo.ui.payload import payload, per_layer_reply
@@ -37,16 +36,15 @@ _ROUNDING = 1e-6
 class Steps:
     """New values of the page's parts, from what a visit has so far. They hold nothing of it."""
 
-    def __init__(self, model: Model, private: bool, offered: Sequence[examples.Example]) -> None:
-        """private: as of `Settings`; offered: the examples under the picture."""
-        self._model, self._private, self._offered = model, private, offered
+    def __init__(self, model: Model, private: bool) -> None:
+        """private: as of `Settings`."""
+        self._model, self._private = model, private
 
     def pictures(self, visit: Visit, budget: int) -> PageChanges:
         """What is kept, and room for the answers to come."""
         asked = plain_text(visit.request.question)
         others = [text for text in visit.questions if plain_text(text) != asked]
-        number = visit.example
-        example = None if number is None else Path(self._offered[number].path).name
+        link = permalink.encode(visit.request, self._model, visit.example)
         return {
             "visit": visit,
             "message": panels.message_html(),
@@ -54,7 +52,7 @@ class Steps:
             "truth": panels.truth_html(visit.truth),
             "headline": panels.headline_html(visit, budget),
             "chips": panels.chips_html(others, visit.source),
-            "stage": payload(visit, budget, permalink.encode(visit.request, self._model, example)),
+            "stage": payload(visit, budget, link),
             "answers": self.answers(visit, budget),
             **self.cost(visit),
             # These were of other picks.

@@ -36,7 +36,7 @@ class Visit:
         exploration: the picks of slots "A" and "B" at every budget.
         request: what the controls said, with methods by slot; its image is the photo.
         result: what came of it so far, at the budget last asked for.
-        example: its number among the shipped examples, None for any other picture.
+        example: file name of the shipped example that it looks at, None for any other picture.
         unknown: whether the model was not made for such a picture: the built-in one for photos.
         truth: the true answer, where an example or a drawn scene is asked its own question.
         asked: what the question is about and which tokens show it, where that is known.
@@ -55,7 +55,7 @@ class Visit:
     request: Request
     result: Result
     unknown: bool = False
-    example: int | None = None
+    example: str | None = None
     truth: str | None = None
     asked: Asked | None = None
     questions: tuple[str, ...] = ()

@@ -3,8 +3,8 @@
 'use strict';
 SPARE.Comparison = class {
   constructor(sent) {
-    const {key, of, link, bibtex, badge, example, n, parts, padding, depth} = sent;
-    Object.assign(this, {key, of, link, bibtex, badge, example, n, parts, padding, depth});
+    const {key, of, link, bibtex, badge, n, parts, padding, depth} = sent;
+    Object.assign(this, {key, of, link, bibtex, badge, n, parts, padding, depth});
     const {rows, columns, cells, canvas} = sent;
     // Of several views side by side, not every cell holds a token.
     const tokens = new Int32Array(rows * columns).fill(-1);

@@ -32,7 +32,7 @@ SPARE.link = {
     if (!await SPARE.copy(address)) {
       history.replaceState(null, '', address);
       note = 'The link is in the address bar.';
-    } else if (SPARE.state.data.example === null) {
+    } else if (!new URL(address).searchParams.has('scene')) {
       note = 'Copied. The link holds settings only, so the picture must be chosen again.';
     }
     button.nextElementSibling.textContent = note;
