@@ -15,7 +15,7 @@ from spare_demo.ui.handlers import Handlers
 from spare_demo.ui.open_visits import VisitKey
 from spare_demo.ui.steps import CHANGES, PageChanges
 from spare_demo.ui.terms import glossary_html
-from spare_demo.ui.viewer import ANSWERS_ON_LOAD, CHIPS_ON_LOAD, script_part, viewer
+from spare_demo.ui.viewer import ON_LOAD, script_part, viewer
 
 CONTROLS = (
     *("image", "question", "method_a", "method_b", "seed", "aspect", "relevance_layer"),
@@ -127,7 +127,7 @@ def _lay_out_asked(
     drawn = knows_only_scenes(model.name)
     kind = "of-scenes" if drawn else ""
     parts.chips = gr.HTML(
-        shown["chips"], js_on_load=CHIPS_ON_LOAD, elem_id="chips", elem_classes=kind
+        shown["chips"], js_on_load=ON_LOAD["chips"], elem_id="chips", elem_classes=kind
     )
     parts.message = gr.HTML(elem_id="message", elem_classes="message-place")
     with gr.Row(elem_id="actions"):
@@ -142,8 +142,7 @@ def _lay_out_asked(
         )
     parts.tried = gr.HTML(elem_id="tried")
     if model.has_language_model:
-        # js/guess.js hides the answers of A and B until the visitor has guessed.
-        gr.HTML(_GUESS, js_on_load="SPARE.guess.start(element)", elem_id="guess-first")
+        gr.HTML(_GUESS, js_on_load=ON_LOAD["guess"], elem_id="guess-first")
     parts.looked = gr.HTML(elem_id="looked")
     parts.truth = gr.HTML(shown["truth"], visible=model.has_language_model, elem_id="truth")
     parts.offered = gr.Dataset(
@@ -252,7 +251,7 @@ def _lay_out_answers(parts: SimpleNamespace, shown: PageChanges, gives_answers: 
     gives_answers: whether the model does.
     """
     parts.own_answer = gr.HTML(elem_id="own-answer")
-    parts.answers = gr.HTML(shown["answers"], js_on_load=ANSWERS_ON_LOAD, elem_id="answers")
+    parts.answers = gr.HTML(shown["answers"], js_on_load=ON_LOAD["answers"], elem_id="answers")
     parts.notes = gr.HTML(shown["notes"], elem_id="notes")
     with gr.Row(elem_id="further"):
         studies: dict[str, Any] = {"size": "sm", "visible": gives_answers}

@@ -102,7 +102,7 @@ def per_layer(visit: Visit, slot: str) -> dict[str, Any] | None:
         "budget": visit.result.budget,
         "counts": list(answer.kept_per_layer),
         "sets": [_set(layer_set, visit.exploration.n) for layer_set in answer.layer_sets],
-        "sentence": sentence(visit, slot),
+        "sentence": _sentence(visit, slot),
     }
 
 
@@ -114,7 +114,7 @@ def per_layer_reply(visit: Visit) -> str | None:
     return to_numbered_json("per-layer", of=identity(visit), slots=slots)
 
 
-def sentence(visit: Visit, slot: str) -> str:
+def _sentence(visit: Visit, slot: str) -> str:
     """That there is no single set, and how many tokens there were on average and at the end.
 
     Also how many entered, where not all did.

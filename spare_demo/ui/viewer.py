@@ -30,21 +30,24 @@ _SCRIPTS = (
     *("link", "cite", "upload", "lost", "chips", "guess", "phone", "rove", "terms", "stories"),
     *("story_card", "folds", "print"),
 )
-_ON_LOAD = {
+ON_LOAD = {
     "viewer": "SPARE.viewer(element, props, trigger, watch);"
     "/* 'picks' 'leftover' 'reopen' 'words' */",
     "why": "SPARE.why(element, trigger); /* 'why' */",
     "edit": "SPARE.edit(element, props, trigger); /* 'ask_own' */",
     "cite": "SPARE.cite(element, trigger); /* 'cite' 'save_page' 'film' */",
     "story_card": "SPARE.storyCard(element, trigger); /* 'choose_methods' */",
+    "chips": "SPARE.chips(element, trigger); /* 'choose' */",
+    "answers": "SPARE.answers(element, trigger); /* 'answer_now' 'load_tiny' */",
+    # js/guess.js hides the answers of A and B until the visitor has guessed.
+    "guess": "SPARE.guess.start(element)",
     # The hidden part through which the server answers the page's own questions.
     "reply": "watch('value', () => { if (props.value) SPARE.receive(props.value) });",
 }
-CHIPS_ON_LOAD = "SPARE.chips(element, trigger); /* 'choose' */"
-ANSWERS_ON_LOAD = "SPARE.answers(element, trigger); /* 'answer_now' 'load_tiny' */"
+"""What the page does with a part when it is there, by the part's name."""
 
 
-def scripts(changing: bool = False) -> str:
+def scripts(changing: bool) -> str:
     """All of the page's own JavaScript, for the head of the document.
 
     changing: with what a page needs on which the model can be changed.
@@ -84,11 +87,11 @@ def script_part(part: str, name: str) -> gr.HTML:
     """A part that the page's own JavaScript fills; Gradio only hands it its value.
 
     Args:
-        part: which one: a key of the list above, and where it has HTML, of `html/`.
+        part: which one: a key of `ON_LOAD`, and where it has HTML, a file of `html/`.
         name: its id on the page.
     """
     return gr.HTML(
-        html_template=markup(part), js_on_load=_ON_LOAD[part], apply_default_css=False, elem_id=name
+        html_template=markup(part), js_on_load=ON_LOAD[part], apply_default_css=False, elem_id=name
     )
 
 
