@@ -44,9 +44,8 @@ SPARE.viewer = (element, props, trigger, watch) => {
   }
 
   async function show(sent) {
-    if (!sent?.key) return;
     const data = new SPARE.Comparison(sent);
-    if (sent.picture && !grounds.has(sent.key)) {
+    if (!grounds.has(sent.key)) {
       const photo = await createImageBitmap(new Blob([sent.picture]));
       const ground = new SPARE.Ground(photo, data.grid);
       grounds.set(sent.key, ground);
@@ -56,8 +55,8 @@ SPARE.viewer = (element, props, trigger, watch) => {
     if (sent !== latest) return;  // another one came while the photo was read
     data.ground = grounds.get(sent.key);
     state.data = data;
-    if (layers && layers.of === data.of) data.addLayers(layers.slots);  // they came before the photo was read
-    state.cursor = state.cursor !== null && state.cursor < data.n ? state.cursor : null;
+    if (layers?.of === data.of) data.addLayers(layers.slots);  // they came before the photo was read
+    if (state.cursor >= data.n) state.cursor = null;
     if (!state.pinned) state.lit = false;
     lastRequests.clear();
     state.k = Number(document.querySelector('#budget input[type=range]')?.value ?? sent.shown);
@@ -65,10 +64,10 @@ SPARE.viewer = (element, props, trigger, watch) => {
     // Beside each other such pictures would be too low to point at their patches.
     element.firstElementChild.classList.toggle('wide', aspect > 2);
     for (const pane of panes) {
-      pane.painter.set(grounds.get(sent.key));
+      pane.painter.set(data.ground);
       pane.board.style.setProperty('--aspect', aspect);
       pane.board.classList.toggle('strip', aspect > 20);
-      pane.badge.textContent = data.badge ?? '';
+      pane.badge.textContent = data.badge;
     }
     SPARE.emit('data', data);
     paint();
