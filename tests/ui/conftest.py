@@ -106,7 +106,7 @@ def finished(shown: PageChanges) -> Visit:
 @pytest.fixture
 def visit(guide: Guide, photo_file: str) -> Visit:
     """A finished comparison of SPARE and CDPruner at budget 5."""
-    return answered(guide, page_request(photo_file, "What is it?"))
+    return answered(guide, guide.look(page_request(photo_file, "What is it?")))
 
 
 @pytest.fixture

@@ -59,7 +59,8 @@ def test_stages_stand_in_the_order_of_the_run(visit: Visit) -> None:
 
 
 def test_each_selection_has_its_time_where_methods_run_apart(guide: Guide, photo_file: str) -> None:
-    visit = answered(guide, page_request(photo_file, "What is it?", "visionzip", "fastv"), 12)
+    looked = guide.look(page_request(photo_file, "What is it?", "visionzip", "fastv"))
+    visit = answered(guide, looked, 12)
     seconds = visit.exploration.seconds_to_select("A", 12)
     assert seconds is not None and seconds > 0
     html = cost_html(visit, lambda answer: None)
@@ -68,7 +69,8 @@ def test_each_selection_has_its_time_where_methods_run_apart(guide: Guide, photo
 
 
 def test_what_enters_under_a_plan_has_its_time(guide: Guide, photo_file: str) -> None:
-    visit = answered(guide, page_request(photo_file, "What is it?", "fastv", "vscan-whole"), 8)
+    looked = guide.look(page_request(photo_file, "What is it?", "fastv", "vscan-whole"))
+    visit = answered(guide, looked, 8)
     seconds = visit.exploration.seconds_to_select("B", 8)
     assert seconds is not None and seconds > 0
     found = lines(cost_html(visit, lambda answer: None))

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from PIL import Image
 from references import encoded
-from visits import page_request, with_result
+from visits import QUESTION, answered, page_request, with_result
 
 from spare_demo.comparison.pipeline import compare
 from spare_demo.comparison.result import Result
@@ -24,14 +24,6 @@ from spare_demo.results.export import command_line
 from spare_demo.results.io import write_result
 from spare_demo.ui.guide import Guide, methods_by_slot
 from spare_demo.ui.open_visits import OpenVisits, VisitKey
-from spare_demo.ui.visit import Visit
-
-QUESTION = "Which number is written on the small triangle?"
-
-
-def answered(guide: Guide, visit: Visit, budget: int = 5) -> Visit:
-    """The visit after all three answers."""
-    return list(guide.answer(visit, budget))[-1]
 
 
 def test_another_question_does_not_encode_the_picture_again(guide, passes, photo_file) -> None:

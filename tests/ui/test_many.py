@@ -20,7 +20,7 @@ from spare_demo.ui.visit import Visit
 def visit(handlers: Handlers, photo_file: str) -> Visit:
     """A finished comparison at budget 8."""
     request = page_request(photo_file, "What is it?", budget=8)
-    return answered(handlers.guide, request, 8)
+    return answered(handlers.guide, handlers.guide.look(request), 8)
 
 
 def titles(html: str) -> list[str]:

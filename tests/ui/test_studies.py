@@ -78,7 +78,7 @@ def test_enough_needs_a_nested_method_and_a_finished_answer(handlers, visit, pho
 
 def test_enough_says_which_method_is_not_searched(handlers, photo_file) -> None:
     request = page_request(photo_file, "What is it?", "spare", "uniform")
-    *_, last = handlers.studies.enough(answered(handlers.guide, request))
+    *_, last = handlers.studies.enough(answered(handlers.guide, handlers.guide.look(request)))
     assert last["enough"].count("<table") == 1
     assert "B Uniform grid chooses anew at every budget" in last["enough"]
 
@@ -185,7 +185,7 @@ def test_nothing_unfinished_is_cited(handlers, photo_file) -> None:
 
 def test_kl_with_a_method_inside_the_language_model(handlers: Handlers, photo_file: str) -> None:
     request = page_request(photo_file, "What is it?", "fastv")
-    visit = answered(handlers.guide, request, 8)
+    visit = answered(handlers.guide, handlers.guide.look(request), 8)
     shown = merged(handlers.studies.measure(8, visit))
     lines = {trace.name: list(trace.y) for trace in shown["kl"]["value"].data if trace.name}
     assert lines["A FastV"][:3] == [None, None, None] and None not in lines["B CDPruner"]

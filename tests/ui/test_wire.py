@@ -13,7 +13,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
-from visits import page_request
+from visits import QUESTION, page_request
 
 from spare_demo import measures
 from spare_demo.comparison.request import choose
@@ -66,7 +66,7 @@ def shares(told: dict, n: int, order: list[int], budgets: list[int]) -> dict[int
 
 @pytest.fixture(scope="module")
 def exploration(tiny_model: LlavaModel, photo: Image.Image) -> Exploration:
-    view = tiny_model.encode(photo, "Which number is written on the small triangle?")
+    view = tiny_model.encode(photo, QUESTION)
     methods = choose(("spare", "cdpruner", "uniform"))
     return explore(view, methods).with_set("mine", Selection(order=[7, 2, 11]))
 

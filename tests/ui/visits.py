@@ -41,10 +41,10 @@ def headline_text(html: str) -> str:
     return unescape(words)
 
 
-def answered(guide: Guide, request: Request, budget: int = 5) -> Visit:
-    """The visit of a request after all its answers."""
-    *_, visit = guide.answer(guide.look(request), budget)
-    return visit
+def answered(guide: Guide, visit: Visit, budget: int = 5) -> Visit:
+    """The visit after all its answers."""
+    *_, last = guide.answer(visit, budget)
+    return last
 
 
 def merged(steps: Iterable[dict[str, Any]]) -> dict[str, Any]:
