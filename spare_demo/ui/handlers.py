@@ -140,7 +140,7 @@ class Handlers:
         finished_visit = self._finished.get(_key(digest, request))
         now = finished_visit or self._look(request, example, visit, digest)
         ran = () if finished_visit else now.ran
-        now = dataclasses.replace(now, source=picture_name(controls["image"] or ""), ran=ran)
+        now = dataclasses.replace(now, source=picture_name(controls["image"]), ran=ran)
         k = now.result.budget
         # From here on all of the page is about this picture and question.
         yield self.steps.pictures(now, k) | {"own_answer": ""}
