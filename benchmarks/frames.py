@@ -17,7 +17,7 @@ TYPING = 0.5
 """Seconds between the upload and the press on Ask, in which the page looks at the new picture;
 less than anybody needs to type a question."""
 
-_FINISHED = """() => window.SPARE?.state.painted &&
+_FINISHED = """() => window.SPARE?.state.data &&
     document.querySelector('#answers .figures, #answers .instead')"""
 _SINCE_FIRST_PAINT = """() => (performance.now() -
     performance.getEntriesByName('first-contentful-paint')[0].startTime) / 1000"""

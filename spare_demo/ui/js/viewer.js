@@ -104,7 +104,6 @@ SPARE.viewer = (element, props, trigger, watch) => {
     if (state.pane === null) describe(pictures.filter((_, i) => wanted[i] === layer));
     mark();
     paintedAt = performance.now();
-    state.painted = true;
     SPARE.emit('painted');
   }
 
