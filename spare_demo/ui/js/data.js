@@ -73,8 +73,8 @@ SPARE.Comparison = class {
     return this.parts.length === 1 ? words : `${words} of the ${index ? 'tiles' : 'base view'}`;
   }
 
-  // What a slot keeps at budget k: {order, rank (n, -1: not), kept (n, 0 or 1), count}, good until
-  // another k is asked for; null until the server said.
+  // What a slot keeps at budget k: {order, rank (n, -1: not), kept (n, 0 or 1), count, of: the order
+  // whose first tokens these are}, good until another k is asked for; null until the server said.
   picks(name, k) {
     const slot = this.slots[name];
     const order = slot.nested ? slot.order : slot.sets.get(k);
@@ -211,10 +211,9 @@ SPARE.Comparison = class {
   residual(name, k) {
     const picks = this.picks(name, k);
     if (!this.directions || !picks || this.slots[name].merges) return null;
-    const order = this.slots[name].nested ? this.slots[name].order : picks.order;
     const residual = this.residuals[name];
-    if (residual?.order === order) return residual;
-    return (this.residuals[name] = new SPARE.Residuals(this.directions, order));
+    if (residual?.order === picks.of) return residual;
+    return (this.residuals[name] = new SPARE.Residuals(this.directions, picks.of));
   }
 
   // Works towards a slot's leftovers at budget k, no longer than a frame can spare; true when they

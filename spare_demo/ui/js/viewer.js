@@ -90,7 +90,7 @@ SPARE.viewer = (element, props, trigger, watch) => {
     const {data, k, layer} = state;
     if (!data) return;
     if (layer === 'leftover' && !shownSlots().every((slot) => data.isReady(slot, k))) return soon();
-    const wanted = panes.map((_, i) => trios[layer][i]);
+    const wanted = trios[layer];
     const pictures = panes.map((pane, i) => {
       pane.figure.hidden = state.pane !== null && state.pane !== i;
       if (pane.figure.hidden) return null;
