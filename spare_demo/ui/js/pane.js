@@ -50,10 +50,8 @@ SPARE.Pane = class {
   }
 
   // The cursor's frame and the lines to those who stand in for its patch, of some slots.
-  mark({data, cursor, lit, tints: every = [], lines: all = []}, slots) {
+  mark({data, cursor, lit, tints, lines}, slots) {
     const {grid} = data, ctx = this.over.getContext('2d'), bare = cursor === null || !lit;
-    const [tints, lines] = [every, all].map(
-      (marks) => (bare ? [] : marks.filter(({slot}) => slots.includes(slot))));
     if (this.over.width !== grid.width || this.over.height !== grid.height) {
       Object.assign(this.over, {width: grid.width, height: grid.height});
     }
@@ -61,15 +59,16 @@ SPARE.Pane = class {
     if (bare && this.bare) return;
     this.bare = bare;
     ctx.clearRect(0, 0, grid.width, grid.height);
-    const {painter} = this;
-    for (const {token, share, colour} of tints) {
+    if (bare) return;
+    const {painter} = this, isShown = ({slot}) => slots.includes(slot);
+    for (const {token, share, colour} of tints.filter(isShown)) {
       ctx.globalAlpha = 0.2 + 0.6 * share;
       ctx.fillStyle = colour;
       ctx.fillRect(painter.left(token), painter.top(token), grid.patch, grid.patch);
     }
     ctx.globalAlpha = 1;
     const middle = (token) => [painter.left(token), painter.top(token)].map((c) => c + grid.patch / 2);
-    for (const {from, to, width, colour} of lines) {
+    for (const {from, to, width, colour} of lines.filter(isShown)) {
       for (const [style, wide] of [['#fff', width + 3], [colour, width]]) {
         ctx.strokeStyle = style;
         ctx.lineWidth = wide;
@@ -84,13 +83,11 @@ SPARE.Pane = class {
       ctx.arc(...middle(to), 2 + width, 0, 7);
       ctx.fill();
     }
-    if (!bare) {
-      const x = painter.left(cursor), y = painter.top(cursor);
-      for (const [style, wide] of [['#000', 6], ['#ffd400', 3]]) {
-        ctx.strokeStyle = style;
-        ctx.lineWidth = wide;
-        ctx.strokeRect(x - 1, y - 1, grid.patch + 2, grid.patch + 2);
-      }
+    const x = painter.left(cursor), y = painter.top(cursor);
+    for (const [style, wide] of [['#000', 6], ['#ffd400', 3]]) {
+      ctx.strokeStyle = style;
+      ctx.lineWidth = wide;
+      ctx.strokeRect(x - 1, y - 1, grid.patch + 2, grid.patch + 2);
     }
   }
 };
