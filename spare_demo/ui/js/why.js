@@ -185,13 +185,9 @@ SPARE.why = (element, trigger) => {
     for (const slot of ['A', 'B']) {
       const mine = {slot, colour: SPARE.colours.mark[slot]};
       const row = data.slots[slot].inside && data.mergedRow(slot, k, depthOf(data), cursor);
-      if (row) {
-        tints.push(...row.parts.map((part) => ({...part, ...mine})));
-        continue;
-      }
       const merged = data.slots[slot].merges && data.mergedParts(slot, k, cursor);
-      if (merged && merged.kept) {
-        tints.push(...merged.parts.map((part) => ({...part, ...mine})));
+      if (row || merged?.kept) {
+        tints.push(...(row || merged).parts.map((part) => ({...part, ...mine})));
         continue;
       }
       for (const {token, share} of (merged ? merged.parts : reasonFor(slot)?.parts ?? []).slice(0, MOST_LINES)) {
