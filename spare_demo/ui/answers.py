@@ -147,12 +147,12 @@ def _card(label: str, name: str, visit: Visit, likeliest: Candidate | None) -> s
     marked = mark_terms(escape(figures), *terms)
     return (
         f'<section class="card {kind}"><h3>{escape(name)}</h3>'
-        f"{_said(words, answer, whole, visit.truth)}"
+        f"{_words_html(words, answer, whole, visit.truth)}"
         f'<p class="figures">{marked}</p></section>'
     )
 
 
-def _said(words: str, answer: Answer | None, whole: Answer | None, truth: str | None) -> str:
+def _words_html(words: str, answer: Answer | None, whole: Answer | None, truth: str | None) -> str:
     """An answer's words; once it is finished, first whether they are right, then how they agree.
 
     whole: the unpruned model's answer, None where there is none to compare with.
@@ -232,6 +232,6 @@ def own_html(
         )
     return (
         f'<section class="card own"><h3>Your set · {kept}</h3>'
-        f"{_said(words, answer, whole, truth)}"
+        f"{_words_html(words, answer, whole, truth)}"
         f'<p class="figures">{escape(figures)}</p>{shift}</section>'
     )

@@ -206,11 +206,11 @@ def wire(
         answering(event, handlers.ask, asked, "always_last")
 
     others = ["method_a", "method_b", "seed", "budget", "visit"]
-    told = p.story_card.choose_methods(
+    of_story = p.story_card.choose_methods(
         handlers.story_methods, p.guidance_text, [p.method_a, p.method_b], **QUIET
     )
     tuned = (p.tuned_a.change, p.tuned_b.change)
-    for event in (p.method_a.input, p.method_b.input, p.seed.blur, told.then, *tuned):
+    for event in (p.method_a.input, p.method_b.input, p.seed.blur, of_story.then, *tuned):
         answering(event, handlers.change_methods, others, "always_last")
 
     p.budget.change(None, p.budget, None, js="(budget) => { SPARE.showBudget?.(budget) }", **QUIET)

@@ -5,7 +5,7 @@
   // A page that moves meanwhile can end a scroll on its way, so it is looked at again; whoever
   // scrolls or types by then has seen enough.
   const PAUSES = [400, 800, 1600];  // milliseconds
-  const SAID = '.message, .tried, .carried';
+  const MESSAGES = '.message, .tried, .carried';
   let hand = 0;
   for (const kind of ['wheel', 'touchmove', 'keydown', 'pointerdown']) {
     addEventListener(kind, () => { hand = performance.now(); }, {capture: true, passive: true});
@@ -26,8 +26,8 @@
   new MutationObserver((changes) => {
     for (const {addedNodes} of changes) {
       for (const node of addedNodes) {
-        const said = node.matches?.(SAID) ? node : node.querySelector?.(SAID);
-        const message = said?.closest('#enough, #carrier') ?? said;
+        const part = node.matches?.(MESSAGES) ? node : node.querySelector?.(MESSAGES);
+        const message = part?.closest('#enough, #carrier') ?? part;
         if (message) bring(message);
       }
     }

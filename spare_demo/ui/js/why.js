@@ -2,7 +2,7 @@
 'use strict';
 SPARE.why = (element, trigger) => {
   const {state, number, percent, escape} = SPARE, {depthOf} = SPARE.layers;
-  const body = element.querySelector('.reasons'), said = element.querySelector('.spoken');
+  const body = element.querySelector('.reasons'), spoken = element.querySelector('.spoken');
   const choice = element.querySelector('.when');
   let serverReasons = new Map(), asked = 0, frame = 0;
 
@@ -223,7 +223,7 @@ SPARE.why = (element, trigger) => {
       `${data.padding[cursor] ? ', in padding' : ''} · ${cosine}</p>` +
       `<div class="both">${column('A')}${column('B')}</div>`;
     const words = shortly();  // written again, it would be read out again
-    if (said.textContent !== words) said.textContent = words;
+    if (spoken.textContent !== words) spoken.textContent = words;
     Object.assign(state, marks());
     SPARE.emit('remark');
   }
