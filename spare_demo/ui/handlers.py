@@ -23,7 +23,6 @@ from spare_demo.settings import Settings
 from spare_demo.tokens import Positions
 from spare_demo.ui import examples, panels, tuning
 from spare_demo.ui.answers import own_html
-from spare_demo.ui.gradio_compat.files import picture_name
 from spare_demo.ui.guide import Guide, methods_by_slot, open_upload, slider_budget
 from spare_demo.ui.permalink import controls_of_link
 from spare_demo.ui.replies import Replies
@@ -137,10 +136,10 @@ class Handlers:
             return
         request = self.request(**controls)
         digest = self.guide.digest(request)
-        finished_visit = self._finished.get(_key(digest, request))
-        now = finished_visit or self._look(request, example, visit, digest)
-        ran = () if finished_visit else now.ran
-        now = dataclasses.replace(now, source=picture_name(controls["image"]), ran=ran)
+        if finished_visit := self._finished.get(_key(digest, request)):
+            now = dataclasses.replace(finished_visit, path=controls["image"], ran=())
+        else:
+            now = self._look(request, example, visit, digest)
         k = now.result.budget
         # From here on all of the page is about this picture and question.
         yield self.steps.pictures(now, k) | {"own_answer": ""}

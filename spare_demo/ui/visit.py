@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from pathlib import Path
 
 from PIL import Image
 
@@ -42,7 +43,6 @@ class Visit:
         asked: what the question is about and which tokens show it, where that is known.
         questions: what this picture can be asked with a true answer known; none of an upload.
         path: the file of the picture, "" where the comparison was not asked from one.
-        source: what the page knows the picture by, "" where no page shows it.
         stopped: whether the visitor ended the answering.
         own: the set made by hand that was asked with last, and its answer.
         ran: which stages made it, of "encode", "relevance" and "select"; none where another
@@ -60,10 +60,17 @@ class Visit:
     asked: Asked | None = None
     questions: tuple[str, ...] = ()
     path: str = ""
-    source: str = ""
     stopped: bool = False
     own: tuple[Selection, Answer] | None = None
     ran: tuple[str, ...] = ()
+
+    @property
+    def source(self) -> str:
+        """What a page knows the picture by: its address there ends in NAME/FILE.
+
+        Gradio names the folder of an uploaded or cached file by the hash of its bytes.
+        """
+        return Path(self.path).parent.name
 
     @property
     def photo(self) -> Image.Image:

@@ -72,7 +72,9 @@ def test_an_answer_that_is_not_finished_is_not_graded(visit) -> None:
 
 def test_answers_stand_under_what_they_are_of(visit) -> None:
     request = dataclasses.replace(visit.request, question=f' What is "{EVIL}"? ')
-    html = asked_html(dataclasses.replace(visit, request=request, source="f00d"), 7, "<p>here</p>")
+    html = asked_html(
+        dataclasses.replace(visit, request=request, path="/tmp/f00d/photo.png"), 7, "<p>here</p>"
+    )
     assert "budget 5" in html, "it is the one that was asked, wherever the slider stands"
     assert 'data-picture="f00d"' in html and html.count("data:image/png") == 1
     assert "<script" not in html and html.count("&lt;script&gt;") == 3

@@ -58,14 +58,6 @@ def cached_thumbnail(path: str, side: int) -> str:
     return save_bytes_to_cache(file.getvalue(), Path(path).name, get_upload_folder())
 
 
-def picture_name(path: str) -> str:
-    """What tells a picture on the page from any other: its address there ends in NAME/FILE.
-
-    Gradio names the folder of an uploaded or cached file by the hash of its bytes.
-    """
-    return Path(path).parent.name
-
-
 def remove_broken_uploads(older_than: float) -> None:
     """Delete uploads whose sender broke off; whole ones lie in folders of their own.
 

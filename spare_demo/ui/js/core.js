@@ -127,8 +127,7 @@ window.SPARE = (() => {
   }
 
   // The address of the picture in the box, and what the server knows it by: the address ends in that
-  // name and its file, as ui/gradio_compat/files.py says. Windows parts them by backslashes, which
-  // Gradio writes as %5C.
+  // name and its file, as ui/visit.py says. Windows parts them by backslashes, which Gradio writes as %5C.
   const folders = (address) => decodeURIComponent(address).split(/[/\\]/);
   const picture = () => document.querySelector('#picture .image-frame img')?.src;
   const pictureName = () => folders(picture() ?? '').at(-2);
