@@ -63,15 +63,10 @@ def remove_broken_uploads(older_than: float) -> None:
 
     older_than: seconds since its last byte, after which a file counts as broken off.
     """
-    for path in _unfinished_uploads():
+    for path in Path(get_upload_folder()).glob("tmp*"):
         with suppress(OSError):  # it was finished meanwhile, or is open, on Windows
-            if time.time() - path.stat().st_mtime > older_than:
+            if path.is_file() and time.time() - path.stat().st_mtime > older_than:
                 path.unlink()
-
-
-def _unfinished_uploads() -> list[Path]:
-    """What is on its way or broke off, beside the uploads that are whole."""
-    return [path for path in Path(get_upload_folder()).glob("tmp*") if path.is_file()]
 
 
 class UploadProgress:
