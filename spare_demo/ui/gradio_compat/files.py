@@ -70,15 +70,14 @@ def remove_broken_uploads(older_than: float) -> None:
 
 
 class UploadProgress:
-    """How far each upload is, of which Gradio keeps the name for good, and of those that somebody
-    only asked about, too."""
+    """Gradio's record of how far each upload is. It keeps every name for good, even that of an
+    upload which somebody only asked about."""
 
     def __init__(self) -> None:
         self._before: set[str] = set()
 
     def forget(self) -> None:
-        """Drop what was there at the last call; of an upload that is still under way it comes
-        back."""
+        """Drop what was there at the last call. An upload that is still under way comes back."""
         known = (file_upload_statuses._statuses, file_upload_statuses._signals)
         for name in self._before:
             for values in known:

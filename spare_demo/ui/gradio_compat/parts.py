@@ -22,9 +22,9 @@ PartT = TypeVar("PartT")
 def kind_of(base: type[PartT], **members: Any) -> type[PartT]:
     """A class of Gradio's with other members; its page takes it for the class itself.
 
-    A class, because Gradio makes a visitor's parts anew from their class: what is changed on one
-    part alone is gone after the first step that passes it over. By this way round Gradio's own
-    making of classes, because that writes a file of types beside the source.
+    Gradio makes a visitor's parts anew from their class: what is changed on one part alone is gone
+    after the first step that passes it over. `__new__` of Gradio's metaclass is passed by: it would
+    write a file of types beside the source.
     """
     members["__module__"] = base.__module__
     return ABCMeta.__new__(type(base), base.__name__, (base,), members)

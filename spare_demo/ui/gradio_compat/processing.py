@@ -37,7 +37,7 @@ class Page(gr.Blocks):
     """Quick ones, each called every minute while the page is served."""
 
     async def preprocess_data(self, *given: Any, **named: Any) -> list[Any]:
-        """Let what goes wrong before a handler reach the caller as a sentence, too.
+        """Let what goes wrong before a handler reach the caller as a sentence.
 
         Gradio sends nothing of it and prints a traceback, also for each of its own refusals. Those
         show lists and types of Python's.
@@ -56,12 +56,12 @@ class Page(gr.Blocks):
             raise gr.Error(_UNREAD, print_exception=False) from None
 
     async def process_api(self, block_fn: Any, inputs: Any, *more: Any, **named: Any) -> Any:
-        """The same of what goes wrong after it.
+        """Let what goes wrong later reach the caller as a sentence, too.
 
         Inputs marked as `optional` have their value where a list of inputs ends before them.
 
-        Of who called a public operation no state is left: Gradio keeps a copy of the page for each
-        caller, and programs do not say when they leave.
+        The state of whoever called a public operation is dropped: Gradio keeps a copy of the page
+        for each caller, and programs do not say when they leave.
         """
         event = self.fns[block_fn] if isinstance(block_fn, int) else block_fn
         try:

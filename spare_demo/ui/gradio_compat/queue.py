@@ -98,10 +98,10 @@ async def end_run(demo: gr.Blocks, name: str | None) -> None:
 
 
 def handler_that_ends(runs: Iterable[Dependency]) -> Callable[[gr.Request], Coroutine]:
-    """What ends these runs of its visitor, in the place of an event that `cancels` them.
+    """A handler that ends these runs of its visitor, in place of an event that `cancels` them.
 
-    For that one Gradio's page asks by the name that the queue answers with: in vain while the
-    answer is on its way. And until the step in hand is over it ignores another run.
+    For such an event Gradio's page names the run, by a name that it does not know before the queue
+    has answered. And it ignores another run until the step in hand is over.
     """
     numbers = {run["id"] for run in runs}
 
@@ -172,10 +172,10 @@ class UnreadRuns:
         self._at_rest: set[str] = set()
 
     async def end(self) -> None:
-        """End those whose oldest message is the one that was unread at the last call.
+        """End the runs whose oldest message was unread at the last call, too.
 
-        Of a visitor who left in the middle of a run Gradio keeps its name, when it has ended too:
-        dropped where nothing of the session was going on at the last call, either.
+        Gradio also keeps the name of a run whose visitor left in the middle of it. It is dropped
+        once nothing of that session is going on, at this call and at the last.
         """
         queue = self._demo._queue
         events, messages = queue.pending_event_ids_session, queue.pending_messages_per_session

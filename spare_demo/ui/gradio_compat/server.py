@@ -58,7 +58,7 @@ def free_closed_pages() -> None:
 def page_address(scope: MutableMapping[str, Any]) -> str:
     """The address of the page as its visitors reach it, also through a proxy; no slash at its end.
 
-    Of a request that Gradio's app got. As Gradio finds the root of everything else on the page.
+    It is found as Gradio finds the root of everything else. scope: of a request to Gradio's app.
     """
     app = scope["app"]
     root_path = app.root_path or scope.get("root_path") or app.get_blocks().custom_mount_path
