@@ -68,11 +68,11 @@ def stop_on(
 def in_steps(steps: Iterable[dict[str, Any]], again: tuple[str, ...]) -> Iterator[dict[str, Any]]:
     """The steps of a run; the end brings what ``again`` got last.
 
-    Gradio sends a step as its difference from the one before, and its page works that into the
-    very object which may still wait to be shown: of two steps in one moment, what the first one
-    gave a picture or a menu is gone. Text is safe from it. The last step is sent whole once more
-    when the run ends. It is empty where ``again`` got nothing: without it the step
-    before would be sent twice, and after a run without steps Gradio would empty all parts.
+    Gradio sends a step as its difference from the one before, and its page applies that to an
+    object which may still wait to be shown. So of two steps in one moment the first can lose what
+    it gave a picture or a menu; text is never lost. Where ``again`` got nothing an empty step comes
+    last: without it Gradio would send the step before twice, and after a run without steps it
+    would empty all parts.
     """
     last: dict[str, Any] = {}
     for changes in steps:

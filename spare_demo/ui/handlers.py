@@ -152,7 +152,7 @@ class Handlers:
         self.keep_finished(now)
 
     def ask_linked(self, **asked: Any) -> Iterator[PageChanges]:
-        """`ask` after `reopen`: of a link without a picture its notice says what is to be done."""
+        """`ask` after `reopen`. Without a picture the notice of the link says what to do."""
         if asked["image"]:
             yield from self.ask(**asked)
 

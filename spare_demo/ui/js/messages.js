@@ -1,5 +1,5 @@
-// What is refused is said beside the button that was pressed, and what a search found below it: either
-// may be out of sight there.
+// A refusal stands beside the button that was pressed, and the results of a search stand below it. Either
+// may be out of sight, and is scrolled to.
 'use strict';
 (() => {
   // A page that moves meanwhile can end a scroll on its way, so it is looked at again; whoever

@@ -19,8 +19,8 @@
       goes: () => going > 0,
       begin() { going += 1; show(); },
       end() { [going, stopping] = [going - 1, stopping - 1].map((n) => Math.max(n, 0)); show(); },
-      // The button is not back before the server's answer, which shows what had been found: another run
-      // would lose its own to that. After it no run from before is waited for.
+      // The button is back only with the server's answer, which shows what had been found: it would
+      // overwrite the results of a run begun before it. After it no earlier run is waited for.
       stop() { [stopping, stopIsAsked] = [going, true]; show(); },
       stopped() { [going, stopping, stopIsAsked] = [going - stopping, 0, false]; show(); },
     };
@@ -36,9 +36,9 @@
     run: countRuns('#lab-run', '#lab-stop', 'measuring'),
   };
 
-  // The further clicks of a double click are not meant for the button that takes the place. A press
-  // begins a run even while another goes ("multiple" in wiring.py), so that what is no press of its own
-  // is kept back.
+  // The second click of a double click is not meant for the button that appears under it. A press
+  // begins a run even while another goes on ("multiple" in wiring.py), so what only follows another
+  // press is kept back here.
   const DOUBLE = 500;  // milliseconds; where the browser counts no clicks, as those of fingers
   let begun = -Infinity, asked = null;
   const question = () => document.querySelector('#question textarea')?.value;
