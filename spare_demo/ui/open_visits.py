@@ -1,4 +1,4 @@
-"""The comparisons that are open on this server, and which of them are put away."""
+"""The comparisons that are open on this server, and which of them are closed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PUT_AWAY = (
     "or because it was not used for some minutes. Press Ask to see it again."
 )
 IDLE_SECONDS = 600.0
-"""After which a comparison that nobody uses is put away on a public page."""
+"""After which a comparison that nobody uses is closed on a public page."""
 
 OPEN_PIXELS = 200_000_000
 """Of the photos of all open comparisons, three bytes each. The one used last stays anyway."""
@@ -29,7 +29,7 @@ class VisitKey:
     """What a page's state holds in a visit's place, which Gradio would copy for each visitor."""
 
     def __init__(self, shown: Visit | None = None) -> None:
-        """shown: of the key that a page opens on, its visit, which is never put away."""
+        """shown: of the key that a page opens on, its visit, which is never closed."""
         self.shown = shown
 
     def __deepcopy__(self, memo: dict) -> VisitKey:
@@ -37,13 +37,13 @@ class VisitKey:
 
 
 class OpenVisits:
-    """The visits that were used last; any other is put away. Safe to share between threads.
+    """The visits that were used last; any other is closed. Safe to share between threads.
 
-    One whose page was closed goes by itself, with its key.
+    One whose page is gone is dropped with its key.
     """
 
     def __init__(self, size: int, idle_seconds: float = math.inf) -> None:
-        """size: how many stay open. idle_seconds: after which one that is not used is put away."""
+        """size: how many stay open. idle_seconds: after which one that is not used is closed."""
         self._size, self._idle = size, idle_seconds
         self._visits: WeakKeyDictionary[VisitKey, tuple[Visit, float]] = WeakKeyDictionary()
         self._lock = threading.Lock()
@@ -73,7 +73,7 @@ class OpenVisits:
         return self._asked.get(hash(current_session()), 0)
 
     def put_away_idle(self) -> None:
-        """Put away what was not used for too long."""
+        """Close what was not used for too long."""
         with self._lock:
             end = time.monotonic() - self._idle
             for key in [key for key, (_, used) in self._visits.items() if used < end]:
@@ -103,7 +103,7 @@ class OpenVisits:
             return entry[0]
 
     def get(self, value: Any) -> Any:
-        """As `find`; ValueError, with a sentence to show, for a visit that was put away."""
+        """As `find`; ValueError, with a sentence to show, for a visit that was closed."""
         visit = self.find(value)
         if visit is None and value is not None:
             raise ValueError(PUT_AWAY)
