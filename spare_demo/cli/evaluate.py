@@ -35,7 +35,14 @@ from spare_demo.evaluation.results import (
 from spare_demo.evaluation.run import PictureResults, run
 from spare_demo.evaluation.sheets import Sheet, digest
 from spare_demo.evaluation.summary import RESAMPLES, Summary, summarise
-from spare_demo.evaluation.variants import BY_WORDS, MARK, Variant, read_variant, split_label
+from spare_demo.evaluation.variants import (
+    BY_WORDS,
+    MARK,
+    Variant,
+    plain_label,
+    read_variant,
+    split_label,
+)
 from spare_demo.models import load_model
 from spare_demo.models.loading.catalogue import ASSETS, CATALOGUE
 from spare_demo.pruners import PRUNERS
@@ -261,8 +268,9 @@ def _experiment(arguments: argparse.Namespace) -> Experiment:
     # the run's, not with the method's usual one.
     unset = choose(list(changes), arguments.seed) if changes else {}
     labels = {name: write_method(name, values, unset) for name, values in changes.items()}
-    names = [labels.get(name, name) for name in names]
-    arguments.reference = labels.get(arguments.reference, arguments.reference)
+    names = [plain_label(labels.get(name, name)) for name in names]
+    reference = labels.get(arguments.reference, arguments.reference)
+    arguments.reference = reference and plain_label(reference)
     asked = options.question_options(arguments)
     if asked["relevance"].guidance_text == "words":  # no paper's, so the labels say so
         names = [_by_words(name) for name in names]

@@ -48,6 +48,13 @@ def split_label(label: str) -> tuple[str, str]:
     return name, variant
 
 
+def plain_label(label: str) -> str:
+    """A label in the one form that all spellings of it share: "spare@-1,tokens"."""
+    name, variant = split_label(label)
+    parts = sorted(part.strip() for part in variant.split(","))
+    return f"{name}{MARK}{','.join(parts)}" if variant.strip() else name
+
+
 def read_variant(text: str, usual: Variant) -> Variant:
     """What stands after the mark, over what is usual in the run.
 

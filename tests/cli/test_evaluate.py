@@ -392,6 +392,25 @@ def test_a_seed_that_is_set_wins_over_that_of_the_run(seed: str, label: str) -> 
     assert methods == {label: PRUNERS["random"]} and methods[label].seed == 0
 
 
+@pytest.mark.parametrize(
+    ("typed", "more", "labels"),
+    [
+        (("spare", "spare@"), (), ["spare"]),
+        (("spare@-1,tokens", "spare@tokens, -1"), (), ["spare@-1,tokens"]),
+        (("spare@-1, words",), ("--guidance-text", "words"), ["spare@-1,words"]),
+    ],
+)
+def test_what_is_measured_in_one_way_has_one_label(
+    typed: tuple[str, ...], more: tuple[str, ...], labels: list[str]
+) -> None:
+    parser = argparse.ArgumentParser()
+    command.add_options(parser, Settings())
+    words = ["--out", "x", "--methods", *typed, "--reference", typed[-1], *more]
+    arguments = parser.parse_args(words)
+    assert list(command._experiment(arguments).methods) == labels
+    assert arguments.reference == labels[0]
+
+
 def test_a_word_that_is_no_set_names_the_sets(measure, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         measure("--set", "seen")
