@@ -44,7 +44,7 @@ from spare_demo.evaluation.variants import (
     split_label,
 )
 from spare_demo.models import load_model
-from spare_demo.models.loading.catalogue import ASSETS, CATALOGUE
+from spare_demo.models.loading.catalogue import AUTO, BUILT_IN, CATALOGUE
 from spare_demo.pruners import PRUNERS
 from spare_demo.pruners.options import read_method, read_options, write_method
 from spare_demo.render.base import counted
@@ -311,8 +311,9 @@ def _write(
     write_files(arguments.out, record, summaries)
     if arguments.report:
         built_in = None
-        if record["model"]["name"] == "built-in":
-            built_in = describe_built_in(ASSETS / "built-in")
+        # A folder of another model may have its name.
+        if record["model"]["name"] == BUILT_IN.name and arguments.model in (AUTO, BUILT_IN.name):
+            built_in = describe_built_in(Path(BUILT_IN.source))
         command = shlex.join(["python", "-m", "spare_demo", *sys.argv[1:]])
         write_report(arguments.report, arguments.figures, built_in, record, summaries, command)
     # After the files: whoever reads the tables may have enough of them.

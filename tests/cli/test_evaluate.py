@@ -85,6 +85,16 @@ def test_the_files_are_written_though_nobody_reads_the_tables(
     assert (tmp_path / "out" / "summary.json").is_file() and report.is_file()
 
 
+def test_a_folder_called_as_the_built_in_model_is_not_described_as_that(
+    measure, tiny_model: LlavaModel, tmp_path: Path
+) -> None:
+    report = tmp_path / "REPORT.md"
+    own = LlavaModel(tiny_model.hf, tiny_model.processor, None, name="built-in")
+    more = ("--questions", "2", "--report", str(report))
+    assert measure(*more, methods=("uniform",), model=own) == 0
+    assert "The model and its training" not in report.read_text()
+
+
 def test_by_words_the_labels_say_so_in_every_file(measure, tmp_path: Path) -> None:
     report, label = tmp_path / "REPORT.md", "spare@words"
     by = ("--guidance-text", "words", "--reference", "spare", "--questions", "2")
