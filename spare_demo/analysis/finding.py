@@ -56,8 +56,10 @@ def headline(
         return " ".join(result.refused.values())
     if is_off_topic(result, truth):
         return kept_sentence(result.methods, result.selections, n)
-    # Methods inside the language model keep that many on average.
-    at = f"With {'a budget of ' if result.inside else ''}{k} of {n} tokens"
+    # Methods inside the language model keep that many on average, sets made by hand any number.
+    sizes = {kept.size for kept in result.selections.values()}
+    kept_by_each = sizes.pop() if len(sizes) == 1 and not result.inside else None
+    at = f"With {kept_by_each or f'a budget of {k}'} of {n} tokens"
     grades = grades or {}
     if truth is not None and all(grades.get(label) is not None for label in answers):
         right = [label for label in answers if grades[label]]

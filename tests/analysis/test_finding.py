@@ -70,6 +70,14 @@ def test_both_still_right_is_agreement() -> None:
     )
 
 
+def test_sets_made_by_hand_are_counted_as_they_are() -> None:
+    same, small, one = ("FOX", 0.9), Selection([0, 1]), Selection([5])
+    hand = result(same, same, same, selections={"A": small, "B": small})
+    assert head(hand).startswith("With 2 of 16 tokens, ")
+    beside = result(same, same, same, selections={"A": A, "B": one})
+    assert head(beside).startswith("With a budget of 4 of 16 tokens, ")
+
+
 def test_one_loses() -> None:
     one = result(("FOX", 0.9), ("FOX", 0.8), ("TEA", 0.05))
     assert head(one) == (
