@@ -85,7 +85,7 @@ class OpenVisits:
         return sum(photo.width * photo.height for photo in photos.values())
 
     def find(self, value: Any) -> Any:
-        """The visit under a key, None if it was put away; any other value as it is.
+        """The visit under a key, None if it was closed; any other value as it is.
 
         Where Gradio has dropped a session's state, as when the connection was lost, it starts over
         with the key that the page opens on, while the page goes on showing what was asked last.

@@ -196,7 +196,7 @@ def test_questions_left_out_stay_so_unless_their_picture_was_cut_off(tmp_path: P
 def test_two_runs_cannot_write_to_one_folder(tmp_path: Path) -> None:
     with (
         Results(tmp_path, SETTINGS, QUESTIONS, 1),
-        pytest.raises(ValueError, match="Another run is writing"),
+        pytest.raises(ValueError, match=r"Another run is writing to .*Choose another folder"),
     ):
         Results(tmp_path, SETTINGS, QUESTIONS, 1)
     with Results(tmp_path, SETTINGS, QUESTIONS, 1):
