@@ -19,11 +19,12 @@ USUAL_QUESTIONS = 600
 EPILOG = """\
 A file of JSON lines has one question per line: {"image": "cat.jpg", "question": "What is it?",
 "answer": "a cat", "category": "recognition"}. "image" is a path inside --images; two spellings of a
-path name one picture. "answer" is a text, a number, or a list of them that are all right; for true
-or false write a text, such as "yes". With "choices", a list of texts, the answer is one of them or
-its letter, and the model is asked for the letter. A free answer is right if it equals a right one,
-apart from upper and lower case, spaces, quotes and a full stop at the end. So ask for short
-answers, for example with --instruction "Answer the question using a single word or phrase."
+path name one picture, and two files are two pictures, even with the same bytes. "answer" is a text,
+a number, or a list of them that are all right; for true or false write a text, such as "yes". With
+"choices", a list of texts, the answer is one of them or its letter, and the model is asked for the
+letter. A free answer is right if it equals a right one, apart from upper and lower case, spaces,
+quotes and a full stop at the end. So ask for short answers, for example with --instruction "Answer
+the question using a single word or phrase."
 
 A dataset has one question per row, with the same fields; --picture-field and its like name those
 that are called something else. hf:FOLDER:SPLIT reads a folder that the package datasets can load.
