@@ -179,6 +179,18 @@ def test_beams_samples_and_penalties_are_those_of_the_stock_call(
     assert ("logits_processor" in pruned) == (penalty != 1.0)
 
 
+def test_inputs_can_be_saved_and_hold_no_model(
+    stock: Stock, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(stock.model.generation_config, "repetition_penalty", 3.0)
+    inputs = stock.inputs([noise((90, 60))], ["Which word?"])
+    pruned = stock.prune(inputs, method="uniform", budget=3)
+    torch.save(pruned, tmp_path / "pruned.pt")
+    assert (tmp_path / "pruned.pt").stat().st_size < 50_000
+    loaded = torch.load(tmp_path / "pruned.pt", weights_only=False)
+    assert loaded.methods == ["uniform"] and stock.tokens(loaded) == stock.tokens(pruned)
+
+
 def test_a_streamer_gets_the_words_of_the_answer(stock: Stock) -> None:
     inputs = stock.inputs([noise((90, 60))], ["Which word?"])
     pruned = stock.prune(inputs, method="uniform", budget=3)

@@ -213,7 +213,8 @@ class _Batch:
         """The token after each of these prompts and what was written so far, from the (b, vocab)
         logits there. The device is waited for once, not for each."""
         rows = zip(numbers, logits, written, strict=True)
-        scores = (penalised(self.hf, row, chain(self._ids[i], said)) for i, row, said in rows)
+        settings = self.hf.generation_config
+        scores = (penalised(settings, row, chain(self._ids[i], said)) for i, row, said in rows)
         tokens: list[int] = torch.stack([row.argmax() for row in scores]).tolist()
         return tokens
 

@@ -192,7 +192,7 @@ class AnswerRun:
     def choose(self, given: int | None = None) -> str:
         """Write the likeliest next token, or the one given; the piece of text it completes."""
         so_far = [*self._input_ids[0].tolist(), *self.text.ids]
-        own = int(penalised(self._hf, self.logits, so_far).argmax())
+        own = int(penalised(self._hf.generation_config, self.logits, so_far).argmax())
         token = own if given is None else given
         self.by_itself &= token == own
         shares = self.logits.cpu().double().log_softmax(dim=-1)

@@ -10,7 +10,12 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import LogitsProcessor, LogitsProcessorList, RepetitionPenaltyLogitsProcessor
+from transformers import (
+    GenerationConfig,
+    LogitsProcessor,
+    LogitsProcessorList,
+    RepetitionPenaltyLogitsProcessor,
+)
 
 _NEUTRAL: dict[str, tuple[Any, ...]] = {  # of generation settings that change greedy tokens
     "no_repeat_ngram_size": (None, 0),
@@ -49,9 +54,9 @@ def unsupported_settings(generation_config: Any) -> list[str]:
     return changed_settings({name: getattr(generation_config, name, None) for name in _NEUTRAL})
 
 
-def penalised(hf: Any, logits: Tensor, ids: Iterable[int]) -> Tensor:
+def penalised(settings: GenerationConfig, logits: Tensor, ids: Iterable[int]) -> Tensor:
     """(vocab,) logits with those of the tokens so far, prompt included, made less likely."""
-    penalty = hf.generation_config.repetition_penalty or 1.0
+    penalty = settings.repetition_penalty or 1.0
     if penalty == 1.0:
         return logits
     so_far = torch.tensor([list(ids)], device=logits.device)
@@ -62,17 +67,18 @@ class PromptPenalty(LogitsProcessor):
     """Applies a checkpoint's repetition penalty to the words of prompt and answer.
 
     `generate` itself would apply it to the answer alone: of embeddings it does not know the words.
+    It holds no model, so that a file or a copy of a model's inputs is small.
     """
 
-    def __init__(self, hf: Any, prompts: Sequence[Tensor]) -> None:
-        """prompts: the (1, T) ids of each."""
-        self._hf, self._prompts = hf, [set(ids[0].tolist()) for ids in prompts]
+    def __init__(self, settings: GenerationConfig, prompts: Sequence[Tensor]) -> None:
+        """settings: of the checkpoint. prompts: the (1, T) ids of each."""
+        self._settings, self._prompts = settings, [set(ids[0].tolist()) for ids in prompts]
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
         """(s, t) new ids and (s, vocab) scores of the s sequences, as many for each prompt."""
         each = len(scores) // len(self._prompts)  # beams, or samples
         rows = [
-            penalised(self._hf, row, self._prompts[number // each] | set(new.tolist()))
+            penalised(self._settings, row, self._prompts[number // each] | set(new.tolist()))
             for number, (row, new) in enumerate(zip(scores, input_ids, strict=True))
         ]
         return torch.stack(rows)
@@ -86,5 +92,5 @@ def prompt_penalty(hf: Any, prompts: Sequence[Tensor]) -> dict[str, Any]:
     """
     if hf.generation_config.repetition_penalty in (None, 1.0):
         return {}
-    processors = LogitsProcessorList([PromptPenalty(hf, prompts)])
+    processors = LogitsProcessorList([PromptPenalty(hf.generation_config, prompts)])
     return {"logits_processor": processors, "repetition_penalty": 1.0}

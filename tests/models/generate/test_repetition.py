@@ -101,7 +101,7 @@ def test_prompts_given_as_embeddings_are_penalised_like_prompts_of_words(
     prompts = [torch.tensor([[1, 4, 9]]), torch.tensor([[2, 4, 4, 7]])]
     new = torch.tensor([[5, 6], [9, 5], [7, 7], [5, 8]])
     scores = torch.randn(4, 12, generator=torch.Generator().manual_seed(0))
-    ours = PromptPenalty(tiny_model.hf, prompts)(new, scores)
+    ours = PromptPenalty(tiny_model.hf.generation_config, prompts)(new, scores)
     whole = RepetitionPenaltyLogitsProcessor(3.0)
     for row in range(4):
         words = torch.cat([prompts[row // 2][0], new[row]])[None]
