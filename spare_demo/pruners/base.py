@@ -145,7 +145,7 @@ class Method(ABC):
         """Raise ValueError if the method needs text, another field, or more blocks of the tower
         than the tokens come with.
         """
-        present = {field for field in self.needs if getattr(tokens, field) is not None}
+        present = {field for field in self.needs if getattr(tokens, field, None) is not None}
         present.add(self.text_field)  # its absence has a sentence of its own
         if reason := self.reason_against(present, tower=tokens.tower_blocks):
             raise ValueError(f"The method {self.name!r} cannot run here: {reason}.")

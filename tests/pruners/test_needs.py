@@ -10,6 +10,7 @@ from drawn_tokens import picture, read_through
 from spare_demo import PRUNERS
 from spare_demo.pruners import Method
 from spare_demo.pruners.blocks import block_place, too_few_blocks
+from spare_demo.pruners.uniform import Uniform
 from spare_demo.pruners.zoo import ZooPrune
 
 WORDS = {  # optional field: what is said where a model cannot give it
@@ -37,6 +38,18 @@ def test_a_model_that_cannot_fill_a_field_is_told_why(method: Method, field: str
     if field in method.needs:
         with pytest.raises(ValueError, match=f"'{method.name}' cannot run here: .*{WORDS[field]}"):
             method.check(dataclasses.replace(picture(), **{field: None}))
+
+
+def test_a_field_that_does_not_exist_is_named() -> None:
+    @dataclasses.dataclass(frozen=True)
+    class Misspelt(Uniform):
+        needs = frozenset({"cls_atention"})
+
+    said = r"cannot need 'cls_atention'\. In its needs, name fields of: .*cls_attention"
+    with pytest.raises(ValueError, match=said):
+        Misspelt().reason_against(set(WORDS))
+    with pytest.raises(ValueError, match=said):
+        Misspelt().select(picture(), 3)
 
 
 def test_what_needs_nothing_runs_on_any_model() -> None:
