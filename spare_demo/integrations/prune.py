@@ -29,6 +29,7 @@ from spare_demo.pruners import Method
 from spare_demo.pruners.merging import MergingPruner
 from spare_demo.relevance import GuidanceText, RelevanceOptions
 from spare_demo.settings import check_characters
+from spare_demo.table import listed
 from spare_demo.tokens import Positions, Selection
 
 _log = logging.getLogger(__name__)
@@ -222,7 +223,16 @@ def _read_inputs(
         )
     prompts = [row[there.bool()][None] for row, there in zip(ids, real, strict=True)]
     # Without a text side, which need not be read for inputs that are refused.
-    pictures = family(model, processor, None, name=type(model).__name__).split(inputs)
+    encoder = family(model, processor, None, name=type(model).__name__)
+    try:
+        pictures = encoder.split(inputs)
+    except Exception as error:  # of other shapes than the processor's
+        names = sorted(family.picture_inputs)
+        shapes = listed([f"{name} of shape {tuple(inputs[name].shape)}" for name in names])
+        raise ValueError(
+            f"No pictures can be made of {shapes}. Pass these as the processor makes them of all "
+            "pictures together."
+        ) from error
     _check_pictures(prompts, pictures, model.config.image_token_id)
     return prompts, pictures
 

@@ -408,6 +408,24 @@ def test_inputs_that_do_not_fit_are_refused_with_a_sentence(stock: Stock) -> Non
             stock.prune(inputs, **{"budget": 3, **given})
 
 
+@pytest.mark.parametrize("name", ["tiny_next", "tiny_qwen"])
+def test_pictures_of_other_shapes_than_the_processors_are_refused(
+    name: str, stocks: Callable[[str], Stock]
+) -> None:
+    stock = stocks(name)
+    good = one_picture(stock)
+    sizes = "image_sizes" if name == "tiny_next" else "image_grid_thw"
+    for key, value in (
+        ("pixel_values", good["pixel_values"][0]),
+        (sizes, good[sizes][0]),
+        (sizes, good[sizes].repeat(2, 1)),
+        (sizes, 0 * good[sizes]),
+    ):
+        said = f"No pictures can be made of {sizes} of shape .*as the processor makes them"
+        with pytest.raises(ValueError, match=said):
+            stock.prune({**good, key: value}, budget=3)
+
+
 @pytest.mark.usefixtures("no_pass")
 @pytest.mark.parametrize("kind", [{}, {"return_tensors": "np"}])
 def test_a_processor_that_made_no_tensors_is_told_of_the_argument(
