@@ -285,7 +285,7 @@ def _prune_one(
 
 
 def _method(method: str | Method | Selection, seed: int) -> Method:
-    if not isinstance(method, str | Method | Selection):
+    if not isinstance(method, str | Method | Selection | type):
         raise ValueError(
             'The method must be a name such as "spare", a method such as PRUNERS["spare"] or a '
             f"Selection, not {method if method is None else type(method).__name__}."

@@ -25,6 +25,7 @@ from spare_demo import PRUNERS, Selection, compare, prune
 from spare_demo.integrations.prune import PrunedInputs
 from spare_demo.models import Model, TextTower
 from spare_demo.models.loading import text_tower
+from spare_demo.pruners.uniform import Uniform
 from spare_demo.relevance import RelevanceOptions
 from spare_demo.threads import memoize
 
@@ -388,6 +389,7 @@ def test_inputs_that_do_not_fit_are_refused_with_a_sentence(stock: Stock) -> Non
         (good, {"method": "fast"}, "fastv"),
         (good, {"method": None}, r'name such as "spare", .* or a Selection, not None\.'),
         (good, {"method": ["spare"]}, r'name such as "spare", .* or a Selection, not list\.'),
+        (good, {"method": Uniform}, r"not its class\. Write Uniform\(\)\."),
         (good, {"text": "Which word?"}, "must be a TextTower .*The question goes into question="),
         (good, {"method": "vscan:size_bias=log"}, r"no input for a bias.*model\.answer"),
         (good, {"positions": "packed"}, r"cannot give kept tokens 'packed' positions\."),
