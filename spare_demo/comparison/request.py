@@ -85,6 +85,9 @@ class RequestOptions(QuestionOptions):
         if longest < 1:
             raise ValueError("max_new_tokens must be at least 1.")
         object.__setattr__(self, "max_new_tokens", longest)
+        if not isinstance(self.together, bool | np.bool_):
+            raise ValueError(f"together must be True or False, not {brief(self.together)}.")
+        object.__setattr__(self, "together", bool(self.together))
         if not isinstance(self.relevance, RelevanceOptions):
             raise ValueError(
                 "relevance must be spare_demo.relevance.RelevanceOptions, such as "

@@ -126,9 +126,10 @@ def test_a_request_is_checked_once_and_knows_its_methods_by_label() -> None:
     assert again.labelled == request.labelled  # ready-made methods keep their own seed
 
 
-def test_numpys_whole_numbers_are_as_good_as_pythons() -> None:
+def test_numpys_numbers_are_as_good_as_pythons() -> None:
     given = {"budget": np.int64(5), "seed": np.uint32(7), "max_new_tokens": np.int32(3)}
-    request = Request("photo.png", **given)  # type: ignore[arg-type]
+    request = Request("photo.png", together=np.True_, **given)  # type: ignore[arg-type]
+    assert request.together is True
     assert (request.budget_of(N), request.seed, request.max_new_tokens) == (5, 7, 3)
     assert {type(request.budget_of(N)), type(request.seed), type(request.max_new_tokens)} == {int}
 
@@ -153,6 +154,7 @@ def test_numpys_whole_numbers_are_as_good_as_pythons() -> None:
             ({"max_new_tokens": longest}, "max_new_tokens must be at least 1")
             for longest in (0, -1)
         ),
+        ({"together": "no"}, "together must be True or False, not 'no'"),
         ({"aspect": "round"}, "No model fits a picture by 'round'.*pad, crop"),
         ({"question": 5}, 'question must be text, not int. Pass "" for none'),
         ({"question": None}, "question must be text, not NoneType"),
