@@ -196,11 +196,15 @@ class Result:
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Result:
-        """The result of a result.json; `spare_demo.read_result` also says what differs here.
+        """The result of a result.json, or of the folder that `save` wrote it into.
 
-        Raises ValueError, with a sentence to show, for another file, OSError if there is none.
+        `spare_demo.read_result` also says what differs here. Raises ValueError, with a sentence to
+        show, for another file, OSError if there is none.
         """
-        text = Path(path).read_text(encoding="utf-8-sig", errors="replace")
+        file = Path(path)
+        if file.is_dir():
+            file /= "result.json"
+        text = file.read_text(encoding="utf-8-sig", errors="replace")
         return spare_demo.read_result(text).result
 
     def html(self, path: str | PathLike[str]) -> None:

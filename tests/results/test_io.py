@@ -103,6 +103,7 @@ def test_a_result_saves_and_loads_itself(result: Result, tmp_path: Path) -> None
     assert {"result.json", "kept-spare.png", "comparison.png", "reconstruction.html"} <= names
     loaded = Result.load(tmp_path / "out" / "result.json")
     assert write_result(loaded) == write_result(result)
+    assert write_result(Result.load(str(tmp_path / "out"))) == write_result(result)
     loaded.save(str(tmp_path / "again"))
     for name in names:
         again = (tmp_path / "again" / name).read_bytes()
