@@ -27,12 +27,14 @@ class Faults:
         cut_after: bytes of a file after which the connection is cut.
         cuts: how many more connections are cut.
         ignores_ranges: whether a request for a part gets the whole file.
+        empty_parts: whether it gets no byte.
     """
 
     status: int = 0
     cut_after: int = 0
     cuts: int = 0
     ignores_ranges: bool = False
+    empty_parts: bool = False
 
 
 @dataclass
@@ -176,6 +178,8 @@ class _Handler(BaseHTTPRequestHandler):
             if start >= size:
                 self._error(416)
                 return
+            if faults.empty_parts:
+                stop = start
         self.send_response(status)
         length = {"Content-Length": str(stop - start), "Accept-Ranges": "bytes"}
         self._headers({**headers, **length, "ETag": f'"{_etag(path)}"'})

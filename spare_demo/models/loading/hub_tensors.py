@@ -197,7 +197,7 @@ def _header(pieces: list[_Piece]) -> bytes:
 
 
 def _read(url: str, start: int, stop: int) -> Iterator[bytes]:
-    """The bytes from start to stop of a file, resumed after a cut."""
+    """The bytes from start to stop of a file, resumed after a cut; ModelError where none come."""
     tries = 0
     while start < stop:
         before = start
@@ -212,6 +212,8 @@ def _read(url: str, start: int, stop: int) -> Iterator[bytes]:
                 for data in response.iter_bytes(1 << 20):
                     start += len(data)
                     yield data
+            if start == before:
+                raise ModelError(f"{constants.ENDPOINT} answers without a byte. Try again later.")
         except Exception as error:
             tries = 1 if start > before else tries + 1
             if tries >= _TRIES or not is_transport(error):

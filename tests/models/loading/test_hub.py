@@ -220,6 +220,12 @@ def test_a_server_without_ranges_is_named_before_whole_files_are_moved(served: L
     assert served.bytes_sent - sent[0] > 100_000
 
 
+def test_a_server_that_sends_no_byte_of_a_part_is_asked_once(served: LocalHub) -> None:
+    served.faults.empty_parts = True
+    with pytest.raises(ModelError, match=r"answers without a byte\. Try again later\."):
+        vision_of(served)
+
+
 def test_a_shard_shorter_than_its_header_says(served: LocalHub) -> None:
     shard = next(served.repositories[TINY].glob("*.safetensors"))
     shard.write_bytes(shard.read_bytes()[:-1000])
