@@ -291,7 +291,12 @@ def _device(name: str) -> torch.device:
         device = torch.device(name)
     except (RuntimeError, TypeError) as error:
         raise ModelError(f"There is no device '{name}'. {_DEVICES}") from error
-    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+    if device.type == "cuda" and (device.index or 0) >= (count := torch.cuda.device_count()):
+        if count:
+            raise ModelError(
+                f"This machine has no CUDA GPU '{name}'. GPUs are counted from 0, and the last one "
+                f"is cuda:{count - 1}. Choose another one, or --device cpu."
+            )
         raise ModelError(
             f"This machine has no CUDA GPU '{name}'.{_unusable_gpu()} Choose --device cpu."
         )

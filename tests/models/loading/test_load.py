@@ -202,8 +202,10 @@ def test_an_unknown_device(tiny_folder: Path, device: str) -> None:
     refused(tiny_folder, "Choose auto, cpu, cuda or mps.* such as cuda:1", device=device)
 
 
-def test_a_gpu_that_is_not_there(tiny_folder: Path) -> None:
+def test_a_gpu_that_is_not_there(tiny_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     refused(tiny_folder, "no CUDA GPU", device=f"cuda:{torch.cuda.device_count()}")
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    refused(tiny_folder, r"no CUDA GPU 'cuda:1'\. .* the last one is cuda:0\.", device="cuda:1")
 
 
 @pytest.mark.parametrize(
