@@ -11,6 +11,7 @@ raise ValueError.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -92,6 +93,7 @@ def reconstruction_curve(features: Tensor, order: Indices, budgets: Sequence[int
     """
     x = compact(features)
     picks = _check_indices(order, len(x))
+    budgets = [operator.index(k) for k in budgets]  # of a tensor, each would be its own key
     ascending = sorted(set(budgets))
     if ascending and not 0 <= ascending[0] <= ascending[-1] <= len(picks):
         raise ValueError(
@@ -132,6 +134,8 @@ def svd_bound(squares: Tensor, budgets: Sequence[int]) -> Tensor:
     squares: the features' `singular_squares`.
     """
     check_tensor("squares", squares, "(m,)")
+    if min(budgets, default=0) < 0:
+        raise ValueError(f"A budget of {min(budgets)} is not possible. Choose budgets from 0 on.")
     tail = torch.cat([squares.cumsum(0).flip(0), squares.new_zeros(1)])  # (min(n, d) + 1,)
     picks = torch.tensor([min(k, len(squares)) for k in budgets], dtype=torch.long)
     return _relative(tail[picks].sqrt(), squares.sqrt())

@@ -102,6 +102,7 @@ def test_curve_is_the_error_at_every_budget(d: int) -> None:
     expected = [reconstruction_error(x, order[:k]) for k in budgets]
     assert curve.tolist() == pytest.approx(expected, abs=1e-9)
     assert reconstruction_curve(x, order, []).shape == (0,)
+    assert reconstruction_curve(x, order, torch.tensor(budgets)).equal(curve)
     for wrong in ([21], [-1]):
         with pytest.raises(ValueError, match="Choose budgets from 0 to 20"):
             reconstruction_curve(x, order, wrong)
@@ -121,6 +122,8 @@ def test_svd_bound_is_the_best_any_k_directions_can_do(d: int) -> None:
         assert float(bound[k]) == pytest.approx(least, abs=1e-9)
     order = PRUNERS["spare-reconstruction"].select(VisualTokens(x), 20).order
     assert (reconstruction_curve(x, order, budgets) >= bound - 1e-9).all()
+    with pytest.raises(ValueError, match="A budget of -1 is not possible"):
+        svd_bound(squares, [3, -1])
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

@@ -62,7 +62,8 @@ class Results(contextlib.AbstractContextManager["Results"]):
         try:
             self._lock.acquire()
         except Timeout:
-            raise ValueError(f"Another run is writing to {folder}. Choose another folder.") from None
+            sentence = f"Another run is writing to {folder}. Choose another folder."
+            raise ValueError(sentence) from None
         try:
             if not has_results(folder, settings):
                 text = json.dumps({"format": FORMAT, **settings}, indent=2)
