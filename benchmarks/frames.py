@@ -78,7 +78,7 @@ _LARGE = """async () => {
     weight: numbers(), factors: null, merges: false});
   const file = await new Promise(done => sheet.toBlob(done));
   await SPARE.show({
-    key: 'large', picture: await file.arrayBuffer(), n, rows, columns, cells: null,
+    key: 'large', of: 'large', picture: await file.arrayBuffer(), n, rows, columns, cells: null,
     link: '', badge: '', parts: [{start: 0, rows, cols: columns}], cosine: numbers(), by: 'clip',
     squared_norms: numbers(), methods: {A: method('A one'), B: method('B two')},
     coordinates: null, padding: new Uint8Array(n), shown: 64,
