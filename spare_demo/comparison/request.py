@@ -211,6 +211,7 @@ def _method_of(label: object, entry: object) -> Method:
     """A method as it is; a set or a plan made by hand in the place of one."""
     if not isinstance(label, str):
         raise ValueError(f"A label must be text, and {brief(label)} is {type(label).__name__}.")
+    check_characters("label", label)  # or no file could be written
     if isinstance(entry, Selection):
         return SetByHand(entry)
     if isinstance(entry, LayerPlan):
