@@ -21,7 +21,7 @@ from torch import Tensor
 
 from spare_demo.pruners.greedy import greedy
 from spare_demo.render.base import counted, number
-from spare_demo.tokens import NEAR_TIE
+from spare_demo.tokens.selection import NEAR_TIE
 
 # views, tokens in each, width, picks in each: LLaVA-1.5-7B, its five-crop successor, one long row
 SHAPES = ((1, 576, 4096, 64), (1, 576, 4096, 192), (5, 576, 4096, 64), (1, 2880, 4096, 640))

@@ -63,7 +63,7 @@ def gram_matrix(rows: Tensor) -> Tensor:
     """(n, d) float64 -> (n, n) on the CPU: all inner products."""
     if rows.is_cuda:
         return (rows @ rows.mT).cpu()
-    n = len(rows)
+    rows, n = rows.cpu(), len(rows)
     table = rows.new_empty(n, n)
     size = -(-n // _BLOCKS)
     for begin in range(0, n, size):

@@ -95,7 +95,7 @@ def test_every_layer_is_drawn_as_python_draws_it(visitor, asked: Visit) -> None:
     visitor.find(".depth .shallower").click()
     kept = asked.exploration.selections(BUDGET)["B"].kept
     mine = answer.set_at(3).kept
-    reference = difference(asked.canvas, mine, kept, "A SparseVLM", "B CDPruner", 0.0, 0.0)
+    reference = difference(asked.canvas, mine, kept, "A SparseVLM", "B CDPruner")
     assert apart(visitor.picture(), reference.image.crop((0, 0, *asked.canvas.size))) < 0.002
     expect(caption).to_contain_text(f"In layer 4 of 5: A SparseVLM keeps {len(mine)} tokens")
 

@@ -39,9 +39,7 @@ def drawn(visit: Visit, layer: str, budget: int):
     a, b = chosen["A"], chosen["B"]
     names = [visit.titles[slot] for slot in "AB"]
     if layer == "difference":
-        shared = measures.jaccard(a.kept, b.kept, visit.exploration.n)
-        chance = measures.expected_jaccard(visit.exploration.n, len(a), len(b))
-        found = difference(visit.canvas, a.kept, b.kept, *names, shared, chance)
+        found = difference(visit.canvas, a.kept, b.kept, *names)
     elif layer == "relevance":
         found = relevance_map(visit.canvas, visit.exploration.view.relevance)
     elif layer == "order":

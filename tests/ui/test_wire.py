@@ -109,7 +109,7 @@ def test_the_values_at_each_pick_come_out_as_its_gain(exploration: Exploration) 
         found = shares(told["coordinates"], 16, order, list(range(16)))
         magnitude = norms if method["factors"]["magnitude"] else np.ones(16)
         value = magnitude * method["factors"]["text"].astype(float)
-        gains = exploration.full[label].gain
+        gains = exploration.picks[label].gain
         assert gains is not None
         for step, gain in enumerate(gains.tolist()):
             pick = order[step]
