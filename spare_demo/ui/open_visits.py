@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 from spare_demo.ui.gradio_compat.sessions import current_session
 from spare_demo.ui.visit import Visit
 
-PUT_AWAY = (
+CLOSED = (
     "This comparison was closed because the connection was lost, because many others are open, "
     "or because it was not used for some minutes. Press Ask to see it again."
 )
@@ -55,7 +55,7 @@ class OpenVisits:
     def put(self, visit: Visit) -> VisitKey:
         """Keep a visit open, under a new key."""
         key = VisitKey()
-        self.put_away_idle()
+        self.close_idle()
         with self._lock:
             name = hash(current_session())
             self._asked[name] = self._asked.get(name, 0) + 1
@@ -72,7 +72,7 @@ class OpenVisits:
         """How often something was put here for the session whose event runs."""
         return self._asked.get(hash(current_session()), 0)
 
-    def put_away_idle(self) -> None:
+    def close_idle(self) -> None:
         """Close what was not used for too long."""
         with self._lock:
             end = time.monotonic() - self._idle
@@ -106,5 +106,5 @@ class OpenVisits:
         """As `find`; ValueError, with a sentence to show, for a visit that was closed."""
         visit = self.find(value)
         if visit is None and value is not None:
-            raise ValueError(PUT_AWAY)
+            raise ValueError(CLOSED)
         return visit

@@ -123,7 +123,7 @@ def build(
         demo.preview = draw_preview(opening_visit)
     demo.model_name = model.name
     demo.kept_files = files_in_cache()
-    demo.jobs = (visits.put_away_idle, UploadProgress().forget)
+    demo.jobs = (visits.close_idle, UploadProgress().forget)
     # Where answers take long, finishing the other examples would hold up the first visitors.
     quick = not slow and opening_visit is not None and opening_visit.answer_seconds < QUICK
     if serving is not None and quick:

@@ -30,7 +30,7 @@ def test_a_jump_in_mid_answer_ends_nothing(
     last = [values["visit"] for values in answering if "visit" in values][-1]
     assert last.result.finished
     assert all(0 <= a.prefill_seconds < DAY / 2 for a in last.result.answers.values())
-    visits.put_away_idle()
+    visits.close_idle()
     assert visits.get(key) is visit
     assert counter.times("a line of log") == 0
 

@@ -638,7 +638,7 @@ def test_the_page_offers_what_means_something_on_its_model(
     assert any(p.get("value") == "8" for p in parts)  # one of the settings' own marks
 
 
-def test_a_visit_that_was_put_away_says_so_and_ask_brings_it_back(
+def test_a_visit_that_was_closed_says_so_and_ask_brings_it_back(
     handlers: Handlers, photo_file: str, finished: Visit
 ) -> None:
     visits = OpenVisits(1)

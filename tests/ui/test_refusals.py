@@ -213,7 +213,7 @@ def test_one_file_is_made_at_a_time(tiny_model: LlavaModel) -> None:
 
 
 @pytest.mark.parametrize("name", ["cite", "save_page"])
-def test_the_button_of_a_file_is_told_that_its_comparison_was_put_away(
+def test_the_button_of_a_file_is_told_that_its_comparison_was_closed(
     tiny_model: LlavaModel, name: str
 ) -> None:
     """It says “Making it …” until it is told, and cannot be pressed."""

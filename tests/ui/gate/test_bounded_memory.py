@@ -269,13 +269,13 @@ def test_a_visit_ends_after_idle_minutes(guide, photo_file, monkeypatch) -> None
     clock.now += 400
     assert visits.get(used) is visit
     clock.now += 201
-    visits.put_away_idle()
+    visits.close_idle()
     assert visits.find(idle) is None and visits.get(used) is visit
     with pytest.raises(ValueError, match=r"not used for some minutes\. Press Ask"):
         visits.get(idle)
 
 
-def test_large_photos_are_put_away_before_many_small_ones(guide, photo_file, monkeypatch) -> None:
+def test_large_photos_are_closed_before_many_small_ones(guide, photo_file, monkeypatch) -> None:
     first = guide.look(page_request(photo_file, QUESTION))
     second = guide.look(page_request(photo_file, "Is it red?"))
     monkeypatch.setattr(open_visits, "OPEN_PIXELS", first.photo.width * first.photo.height)
