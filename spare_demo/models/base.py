@@ -133,7 +133,8 @@ class Picture(Encoding):
         return measures.rank(self._singular_squares)
 
     def error(self, selection: Selection) -> float:
-        """Relative reconstruction error of what a selection keeps."""
+        """What a selection fails to rebuild of the features: `measures.reconstruction_error`, or
+        `measures.merged_error` where rows were merged."""
         x = self.compact_features
         if not selection.merged:
             return measures.reconstruction_error(x, selection.order)
