@@ -113,6 +113,13 @@ def seconds_text(seconds: float) -> str:
     return f"{seconds:.2f} s" if seconds >= 0.9995 else f"{seconds * 1000:.0f} ms"
 
 
+def rough_seconds_text(seconds: float) -> str:
+    """What is only guessed: 0.02 -> "0.1 s", 45.3 -> "45 s", 480 -> "8 min"."""
+    if seconds < 10:
+        return f"{max(seconds, 0.1):.1f} s"
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+
+
 def bytes_text(count: int) -> str:
     """18874368 -> "18.0 MiB", 276480 -> "270 KiB"; binary units, as memory is reported."""
     size, unit = float(count), "bytes"

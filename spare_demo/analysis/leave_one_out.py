@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from spare_demo.analysis.first_words import share_text
 from spare_demo.models import Answer, Model, View
 from spare_demo.models.generate.rows import kept_rows
+from spare_demo.table import shortened
 from spare_demo.tokens import Positions, Selection
 
 _AT_ONCE = 8  # sets in a batch: large enough to gain, small enough to be stopped soon
@@ -78,7 +79,7 @@ class LeaveOneOut:
             share_text(math.exp(value), decimals=3)
             for value in (self.log_probability, self.log_probability - carrier.log_loss)
         )
-        shares = f"probability of {answer} {before} → {now}"
+        shares = f"probability of {_quoted(shortened(self.answer, 40))} {before} → {now}"
         row = self._row_text(carrier, where)
         if self.turning:
             others = len(self.turning) - 1

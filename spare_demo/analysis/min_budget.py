@@ -8,7 +8,8 @@ tried. It is sharp: one token fewer was tried too and gave another answer.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from spare_demo.models import Answer, Model, View
@@ -30,9 +31,11 @@ class Sufficiency:
     """What is known so far.
 
     trials: by budget, ascending; the last is n, which is the unpruned answer itself.
+    left: how many more have been chosen to be tried.
     """
 
     trials: tuple[Trial, ...]
+    left: int = 0
 
     @property
     def smallest(self) -> int:
@@ -52,7 +55,7 @@ class Sufficiency:
     @property
     def done(self) -> bool:
         """Whether the budget just below `smallest` has been tried, or there is none."""
-        return self.smallest - self.below <= 1
+        return not self.left and self.smallest - self.below <= 1
 
     @property
     def returns(self) -> tuple[int, ...]:
@@ -61,6 +64,9 @@ class Sufficiency:
 
     def sentence(self, title: str) -> str:
         """What was found, in words. title: the method's."""
+        if not self.done:
+            more = f", {self.left} more under way" if self.left else ""
+            return f"{title}: {len(self.trials)} budgets tried{more} …"
         text = self.trials[-1].text
         answer = f"“{text}”" if text else "empty"
         above = [trial for trial in self.trials if trial.budget >= self.smallest]
@@ -83,36 +89,57 @@ class Sufficiency:
 def find_sufficient(
     model: Model,
     view: View,
-    picks: Selection,
+    orders: Mapping[str, Selection],
     whole: Answer,
     max_new_tokens: int,
     positions: Positions | None = None,
-    known_answers: Mapping[int, Answer] | None = None,
-) -> Iterator[Sufficiency]:
-    """Try budgets along a nested order: powers of two from the top, then bisection.
+    known_answers: Mapping[str, Mapping[int, Answer]] | None = None,
+) -> Iterator[dict[str, Sufficiency]]:
+    """Try budgets along nested orders: powers of two, then bisection.
 
-    picks: all n picks of a method whose budgets are nested, first pick first.
+    Several answers are decoded together, with fewer than n visual tokens of each order in all:
+    those at the largest power of two, then those at all smaller ones, then one of each order.
+
+    orders: by label, all n picks of a method whose budgets are nested, first pick first.
     whole: the answer with all tokens, made with the same `max_new_tokens` and `positions`.
-    known_answers: answers of these picks that are there already, by budget.
+    known_answers: answers of these picks that are there already, by label and budget.
 
-    Yields what is known after each answer; the last one has `done`.
+    Yields what is known, at first and after every pass, also where no answer has ended; of the last
+    one all are `done`.
     """
-    n = view.tokens.n
-    answers = {**(known_answers or {}), n: whole}
-    at_first = len(answers)
+    n, known = view.tokens.n, known_answers or {}
+    answers = {label: {**known.get(label, {}), n: whole} for label in orders}
+    powers = [2**e for e in range(n.bit_length(), -1, -1) if 2**e < n]
+    left: dict[tuple[str, int], Selection] = {}
 
-    def result() -> Sufficiency:
-        tried = sorted(answers.items())
-        return Sufficiency(tuple(Trial(k, a.text, a.text == whole.text) for k, a in tried))
+    def add(label: str, budgets: Sequence[int]) -> None:
+        new = (k for k in budgets if k not in answers[label])
+        left.update(((label, k), orders[label].prefix(k)) for k in new)
 
-    def try_budget(k: int) -> Sufficiency:
-        answers[k] = model.answer(view, picks.prefix(k), max_new_tokens, positions)
-        return result()
+    def results() -> dict[str, Sufficiency]:
+        waiting = Counter(label for label, _ in left)
+        return {
+            label: Sufficiency(
+                tuple(Trial(k, a.text, a.text == whole.text) for k, a in sorted(tried.items())),
+                waiting[label],
+            )
+            for label, tried in answers.items()
+        }
 
-    for k in [2**e for e in range(n.bit_length(), -1, -1) if 2**e < n]:
-        if k not in answers:
-            yield try_budget(k)
-    while not (now := result()).done:
-        yield try_budget((now.below + now.smallest) // 2)
-    if len(answers) == at_first:
-        yield result()
+    def ask(selections: dict[tuple[str, int], Selection]) -> Iterator[dict[str, Sufficiency]]:
+        yield results()
+        for pieces in model.stream_together(view, selections, max_new_tokens, positions):
+            for (label, k), piece in pieces.items():
+                if not isinstance(piece, str):
+                    answers[label][k] = piece
+                    del left[label, k]
+            yield results()
+
+    for label in orders:
+        add(label, powers)
+    yield from ask({(label, k): picks for (label, k), picks in left.items() if k == powers[0]})
+    yield from ask(dict(left))
+    while open_results := {label: r for label, r in results().items() if not r.done}:
+        for label, result in open_results.items():
+            add(label, [(result.below + result.smallest) // 2])
+        yield from ask(dict(left))

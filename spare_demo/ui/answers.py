@@ -14,6 +14,10 @@ from spare_demo.models import Answer
 from spare_demo.ui.terms import mark_terms
 from spare_demo.ui.visit import Visit
 
+_LONG = 120
+"""Characters of an answer beyond which all three are set in smaller type, so that they are seen at
+once."""
+
 
 def answers_html(
     visit: Visit,
@@ -57,7 +61,9 @@ def answers_html(
         f'<p class="note stale-note"{"" if old else " hidden"}>'
         f"Answers are for budget {k}. {other}</p>"
     )
-    kind = "answers stale" if old else "answers"
+    texts = [*result.partial_text.values(), *(answer.text for answer in result.answers.values())]
+    long = any(len(text) > _LONG for text in texts)
+    kind = f"answers{' long' if long else ''}{' stale' if old else ''}"
     # A screen reader reads the whole answers once, and not all that is there at every word.
     to_come = names.keys() - result.answers.keys() - result.refused.keys()
     busy = ' aria-busy="true"' if was_asked and to_come and not visit.stopped else ""

@@ -12,6 +12,7 @@ from typing import Any
 
 import gradio as gr
 
+from spare_demo.analysis.cost import rough_seconds_text
 from spare_demo.models import ModelError
 from spare_demo.models.loading.catalogue import TINY_LLAVA
 from spare_demo.models.loading.machine import Offer
@@ -214,6 +215,4 @@ def _seconds_text(offer: Offer) -> str:
     seconds = offer.seconds
     if seconds is None:
         return "long: fewer bits are slow here" if offer.room.fits else "–"
-    if seconds < 10:
-        return f"{max(seconds, 0.1):.1f} s"
-    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+    return rough_seconds_text(seconds)

@@ -48,28 +48,28 @@ class Studies:
 
     def enough(self, visit: Visit) -> Iterator[PageChanges]:
         """The smallest budget that keeps the unpruned answer, for both methods."""
-        results: dict[str, Sufficiency] = {}
-        whole, answers = _whole(visit), visit.result.answers
-        longest, positions = self.settings.max_new_tokens, visit.request.positions
-        for slot in SLOTS:
-            if not visit.exploration.methods[slot].nested:
-                continue
-            picks = visit.exploration.picks[slot]
-            known = {visit.result.budget: answers[slot]} if slot in answers else {}
-            for result in find_sufficient(
-                self.model, visit.exploration.view, picks, whole, longest, positions, known
-            ):
-                results[slot] = result
-                marks = {slot: each.smallest for slot, each in results.items() if each.done}
-                yield {
-                    "enough": studies_html.enough_html(visit, results),
-                    "reply": to_json("marks", marks=marks),
-                }
-        if not results:
+        answers, exploration = visit.result.answers, visit.exploration
+        orders = {s: exploration.picks[s] for s in SLOTS if exploration.methods[s].nested}
+        if not orders:
             raise ValueError(
                 "Both methods choose anew at every budget, so there is no order of picks to "
                 "search. Choose SPARE or CDPruner for A or B."
             )
+        known = {slot: {visit.result.budget: answers[slot]} for slot in orders if slot in answers}
+        longest, positions = self.settings.max_new_tokens, visit.request.positions
+        shown: dict[str, Sufficiency] = {}
+        for results in find_sufficient(
+            self.model, exploration.view, orders, _whole(visit), longest, positions, known
+        ):
+            if results == shown:
+                yield {}  # a moment to be stopped at
+                continue
+            shown = results
+            marks = {slot: each.smallest for slot, each in results.items() if each.done}
+            yield {
+                "enough": studies_html.enough_html(visit, results),
+                "reply": to_json("marks", marks=marks),
+            }
 
     def carrier(self, budget: object, visit: Visit) -> Iterator[PageChanges]:
         """Which of the kept tokens carries the answer, for both methods; at the end as a map too.

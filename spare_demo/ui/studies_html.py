@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from PIL import Image
 
-from spare_demo.analysis.cost import seconds_text
+from spare_demo.analysis.cost import rough_seconds_text, seconds_text
 from spare_demo.analysis.leave_one_out import LeaveOneOut
 from spare_demo.analysis.min_budget import Sufficiency
 from spare_demo.comparison.request import UNPRUNED
@@ -42,9 +42,9 @@ def enough_html(visit: Visit, results: Mapping[str, Sufficiency]) -> str:
             for trial in result.trials
         ]
         head = ("k", "answer", "against all tokens")
-        sentence = result.sentence(title) if result.done else f"{title}: searching …"
         parts.append(
-            f"<section class='tried {slot.lower()}'>{words_html(sentence, result.done)}"
+            f"<section class='tried {slot.lower()}'>"
+            f"{words_html(result.sentence(title), result.done)}"
             f"<details><summary>{len(result.trials)} budgets tried</summary>"
             f"{table_html(f'Budgets tried, {slot}', head, rows)}</details></section>"
         )
@@ -119,7 +119,7 @@ def time_html(visit: Visit, slot: str, answer: Answer, rows: int) -> str:
     return (
         f'<p class="note while-asked">{escape(visit.titles[slot])}: one answer took '
         f"{seconds_text(one)}, so one without each of its {rows} takes about "
-        f"{seconds_text(rows * one)}, less where several fit in one pass. Stop ends it.</p>"
+        f"{rough_seconds_text(rows * one)}, less where several fit in one pass. Stop ends it.</p>"
     )
 
 

@@ -14,6 +14,7 @@ from spare_demo.analysis.cost import (
     cost_sentence,
     newline_sentence,
     operations_text,
+    rough_seconds_text,
     seconds_text,
 )
 from spare_demo.comparison.pipeline import compare
@@ -58,6 +59,11 @@ def test_times_are_in_seconds_from_one_on() -> None:
 
 def test_a_time_that_is_not_none_is_not_written_as_none() -> None:
     assert [seconds_text(s) for s in (0, 1e-5, 0.0006)] == ["0 ms", "<1 ms", "1 ms"]
+
+
+def test_a_guessed_time_has_few_digits() -> None:
+    texts = [rough_seconds_text(s) for s in (0.02, 3.21, 45.3, 119, 120, 479.62)]
+    assert texts == ["0.1 s", "3.2 s", "45 s", "119 s", "2 min", "8 min"]
 
 
 def test_bytes_are_in_units_of_1024() -> None:

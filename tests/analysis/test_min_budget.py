@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,27 +21,35 @@ class Oracle:
     """Answers "seven" at the budgets it was told, else the budget itself."""
 
     def __init__(self, same: list[bool]) -> None:
-        self.same, self.asked = same, []
+        self.same, self.asked, self.most_at_once = same, [], 0
 
-    def answer(self, view: Any, picks: Selection, longest: int, positions: Any) -> Any:
-        k = len(picks)
-        assert picks.order.tolist() == list(range(k))
-        self.asked.append(k)
-        return SimpleNamespace(text="seven" if self.same[k - 1] else str(k))
+    def text(self, k: int) -> str:
+        return "seven" if self.same[k - 1] else str(k)
+
+    def stream_together(
+        self, view: Any, asked: dict[Any, Selection], longest: int, positions: Any
+    ) -> Iterator[dict[Any, Any]]:
+        self.most_at_once = max(self.most_at_once, sum(map(len, asked.values())))
+        for picks in asked.values():
+            assert picks.order.tolist() == list(range(len(picks)))
+        yield dict.fromkeys(asked, "a word")
+        for label, picks in reversed(asked.items()):
+            self.asked.append(len(picks))
+            yield {label: SimpleNamespace(text=self.text(len(picks)))}
 
 
 WHOLE: Any = SimpleNamespace(text="seven")
 
 
-def search(same: list[bool], known: int | None = None) -> tuple[list[Sufficiency], list[int]]:
-    """What is found, and which budgets were asked at. known: one whose answer is there already."""
+def search(same: list[bool], known: int | None = None) -> tuple[list[Sufficiency], Oracle]:
+    """What is found, and who was asked. known: a budget whose answer is there already."""
     n = len(same)
     view: Any = SimpleNamespace(tokens=SimpleNamespace(n=n))
     oracle: Any = Oracle(same)
-    picks = Selection(order=range(n))
-    here = {} if known is None else {known: Oracle(same).answer(view, picks.prefix(known), 8, None)}
-    found = list(find_sufficient(oracle, view, picks, WHOLE, 8, known_answers=here))
-    return found, oracle.asked
+    here: Any = {} if known is None else {"A": {known: SimpleNamespace(text=oracle.text(known))}}
+    orders = {"A": Selection(order=range(n))}
+    found = list(find_sufficient(oracle, view, orders, WHOLE, 8, known_answers=here))
+    return [step["A"] for step in found], oracle
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=80), st.data())
@@ -49,9 +58,10 @@ def test_what_is_found_holds_over_the_budgets_tried_and_is_sharp(
 ) -> None:
     same[-1] = True  # all tokens are the unpruned prompt
     known = data.draw(st.none() | st.integers(1, len(same)))
-    found, asked = search(same, known)
-    last = found[-1]
-    assert last.done
+    found, oracle = search(same, known)
+    last, asked = found[-1], oracle.asked
+    assert last.done and not any(step.done for step in found if step.trials != last.trials)
+    assert oracle.most_at_once < len(same)
     assert len(asked) == len(set(asked)) and known not in asked
     tried = {trial.budget: trial for trial in last.trials}
     assert tried.keys() == {*asked, len(same)} | ({known} - {None})
@@ -66,16 +76,33 @@ def test_what_is_found_holds_over_the_budgets_tried_and_is_sharp(
     assert set(last.returns) == {k for k in tried if k < last.smallest and same[k - 1]}
     grown = [len(now.trials) for now in found]
     first = len({len(same), known} - {None})
-    assert grown == (list(range(first + 1, first + len(asked) + 1)) if asked else [first])
+    assert sorted(set(grown)) == grown[:1] + list(range(first + 1, first + len(asked) + 1))
+    assert grown == sorted(grown) and grown[0] == first
 
 
 @given(n=st.integers(1, 700), data=st.data())
 def test_where_the_answer_changes_once_the_budget_is_exact(n: int, data: st.DataObject) -> None:
     first = data.draw(st.integers(1, n))
-    found, asked = search([k >= first for k in range(1, n + 1)])
+    found, oracle = search([k >= first for k in range(1, n + 1)])
     assert found[-1].smallest == first
     assert found[-1].returns == ()
-    assert len(asked) <= 2 * n.bit_length()
+    assert len(oracle.asked) <= 2 * n.bit_length()
+
+
+@given(st.integers(1, 300), st.data())
+def test_two_orders_are_searched_as_each_by_itself(n: int, data: st.DataObject) -> None:
+    view: Any = SimpleNamespace(tokens=SimpleNamespace(n=n))
+    first, other = data.draw(st.integers(1, n)), data.draw(st.integers(1, n))
+    oracle: Any = Oracle([])
+    oracle.text = lambda k: "seven" if k >= first else str(k)
+    orders = {"A": Selection(order=range(n)), "B": Selection(order=range(n))}
+    *_, both = find_sufficient(oracle, view, orders, WHOLE, 8)
+    assert both["A"] == both["B"] == search([k >= first for k in range(1, n + 1)])[0][-1]
+    # An order whose answers are all known runs beside one that goes on.
+    done: Any = {k: SimpleNamespace(text="seven" if k >= other else "") for k in range(1, n + 1)}
+    *_, both = find_sufficient(oracle, view, orders, WHOLE, 8, known_answers={"B": done})
+    assert (both["A"].smallest, both["B"].smallest) == (first, other)
+    assert all(result.done for result in both.values())
 
 
 def test_the_sentence_says_what_was_tried_and_no_more() -> None:
@@ -96,6 +123,11 @@ def test_the_sentence_says_what_was_tried_and_no_more() -> None:
         "of the 2 budgets tried."
     )
     assert always.done
+    searching = Sufficiency(known.trials, left=2)
+    assert not searching.done
+    assert searching.sentence("SPARE") == "SPARE: 6 budgets tried, 2 more under way …"
+    far = Sufficiency((Trial(8, "1", False), Trial(576, "7", True)))
+    assert far.sentence("SPARE") == "SPARE: 2 budgets tried …"
 
 
 def test_on_a_real_model_every_trial_is_its_own_answer(
@@ -104,10 +136,14 @@ def test_on_a_real_model_every_trial_is_its_own_answer(
     view = tiny_model.encode(photo, "Which number is written on the small triangle?")
     picks = PRUNERS["spare"].select(view.tokens, 16)
     whole = tiny_model.answer(view, None, 2)
-    *_, last = find_sufficient(tiny_model, view, picks, whole, 2)
-    assert last.done
-    assert last.trials[-1] == Trial(16, whole.text, True)
-    for trial in last.trials:
-        answer = tiny_model.answer(view, picks.prefix(trial.budget), 2)
-        assert trial == Trial(trial.budget, answer.text, answer.text == whole.text)
-    assert dataclasses.asdict(last)["trials"][0]["budget"] == last.trials[0].budget
+    other = PRUNERS["divprune"].select(view.tokens, 16)
+    orders = {"A": picks, "B": other}
+    *_, found = find_sufficient(tiny_model, view, orders, whole, 2)
+    for label, order in orders.items():
+        last = found[label]
+        assert last.done
+        assert last.trials[-1] == Trial(16, whole.text, True)
+        for trial in last.trials:
+            answer = tiny_model.answer(view, order.prefix(trial.budget), 2)
+            assert trial == Trial(trial.budget, answer.text, answer.text == whole.text)
+        assert dataclasses.asdict(last)["trials"][0]["budget"] == last.trials[0].budget

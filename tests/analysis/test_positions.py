@@ -32,7 +32,8 @@ def curves(model: LlavaModel, view: Any, whole: Any, positions: Positions) -> No
 
 
 def enough(model: LlavaModel, view: Any, whole: Any, positions: Positions) -> None:
-    list(find_sufficient(model, view, Selection(range(16)), whole, 2, positions))
+    orders = {"A": Selection(range(16))}
+    list(find_sufficient(model, view, orders, whole, 2, positions))
 
 
 def carrier(model: LlavaModel, view: Any, whole: Any, positions: Positions) -> None:

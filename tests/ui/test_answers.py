@@ -33,6 +33,13 @@ def test_three_answers_stand_side_by_side_with_their_sizes(visit) -> None:
     assert "A SPARE · 5" in a and "B CDPruner · 5" in b
 
 
+def test_one_long_answer_makes_the_type_of_all_smaller(visit) -> None:
+    assert 'class="answers"' in answers_html(said(visit, A="seven " * 20), 5)
+    assert 'class="answers long"' in answers_html(said(visit, A="seven " * 21), 5)
+    answering = with_result(said(visit), partial_text={"B": "seven " * 21})
+    assert 'class="answers long"' in answers_html(answering, 5)
+
+
 @pytest.mark.parametrize(
     ("text", "verdict"),
     [

@@ -6,6 +6,7 @@ import re
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -754,3 +755,26 @@ def test_a_link_that_leads_nowhere_leaves_a_page_that_asks_on(visitor) -> None:
     visitor.page.evaluate("fetch('icon.svg').then(({ok}) => { window.answered = ok; }); 0")
     visitor.page.wait_for_function("window.answered")
     visitor.forget_failures()  # what it was loading
+
+
+def test_an_answer_without_blanks_stays_within_the_page(reader, served, monkeypatch) -> None:
+    real = served.model.stream_together
+
+    def lengthen(piece: Any) -> Any:
+        return piece if isinstance(piece, str) else replace(piece, text="m" * 300)
+
+    def unbroken(*inputs: Any) -> Iterator[dict]:
+        for pieces in real(*inputs):
+            yield {label: lengthen(piece) for label, piece in pieces.items()}
+
+    monkeypatch.setattr(served.model, "stream_together", unbroken)
+    reader.ask("Is there a star?")
+    reader.expect_answers(576, 64, 64)
+    for button, place in (("#find-enough", "#enough"), ("#find-carrier", "#carrier")):
+        reader.find(button).click()
+        expect(reader.find(f"{place} .words:not(.unfinished)")).to_have_count(2)
+    texts = reader.find("#headline p, #answers p, #enough .words, #carrier .words")
+    for width in (1440, 390):
+        reader.page.set_viewport_size({"width": width, "height": 900})
+        wider = texts.evaluate_all("all => all.filter((one) => one.scrollWidth > one.clientWidth)")
+        assert wider == [] and texts.count() > 8

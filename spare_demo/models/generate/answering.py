@@ -21,7 +21,7 @@ from spare_demo.models.generate.decoding import AnswerRun
 from spare_demo.models.generate.passes import Passes
 from spare_demo.models.generate.prompt import build_prompt, continuation_ids
 from spare_demo.models.generate.rows import Rows
-from spare_demo.models.generate.together import decode_together, in_step
+from spare_demo.models.generate.together import Label, decode_together, in_step
 from spare_demo.pruners.plan import LayerPlan, Pruning
 from spare_demo.tokens import Positions, Selection
 
@@ -132,10 +132,10 @@ class Answering(DecoderInputs):
     def stream_together(
         self,
         view: View,
-        selections: Mapping[str, Pruning | None],
+        selections: Mapping[Label, Pruning | None],
         max_new_tokens: int = 64,
         positions: Positions | None = None,
-    ) -> Generator[dict[str, str | Answer], None, None]:
+    ) -> Generator[dict[Label, str | Answer], None, None]:
         """Several greedy answers to one question, in step; token for token those of `stream`.
 
         What can share its decoding does (together.py); plans of methods inside the language model,
@@ -151,7 +151,7 @@ class Answering(DecoderInputs):
             for label, selection in selections.items()
         }
 
-        def pieces() -> Generator[dict[str, str | Answer], None, None]:
+        def pieces() -> Generator[dict[Label, str | Answer], None, None]:
             together = {label: run for label, run in runs.items() if run.joinable}
             yield from decode_together(self.hf, self._passes, together)
             yield from in_step({k: run.stream() for k, run in runs.items() if not run.joinable})
