@@ -33,6 +33,11 @@ def shortened(text: str, width: int) -> str:
     return f"{text.strip()[: width - 2]} …" if words == "…" else words
 
 
+def ended(sentence: str) -> str:
+    """With its full stop, unless it ends on a quotation that has one."""
+    return sentence if sentence.endswith(".”") else f"{sentence}."
+
+
 def text_table(head: Row, rows: Sequence[Row], width: int | None = None) -> str:
     """Columns side by side, numbers to the right.
 

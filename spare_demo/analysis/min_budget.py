@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from spare_demo.models import Answer, Model, View
-from spare_demo.table import listed
+from spare_demo.table import ended, listed
 from spare_demo.tokens import Positions, Selection
 
 
@@ -67,8 +67,7 @@ class Sufficiency:
         if not self.done:
             more = f", {self.left} more under way" if self.left else ""
             return f"{title}: {len(self.trials)} budgets tried{more} …"
-        text = self.trials[-1].text
-        answer = f"“{text}”" if text else "empty"
+        answer = _quoted(self.trials[-1].text)
         above = [trial for trial in self.trials if trial.budget >= self.smallest]
         n = self.trials[-1].budget
         start = (
@@ -78,9 +77,9 @@ class Sufficiency:
             f"as with all tokens, at each of the {len(above)} budgets tried"
         )
         if not self.below:
-            return f"{start}."
+            return ended(start)
         other = next(trial.text for trial in self.trials if trial.budget == self.below)
-        ending = f"{start}; with {self.below} it is “{other}”."
+        ending = ended(f"{start}; with {self.below} it is {_quoted(other)}")
         if self.returns:
             ending += f" Below that it returns at {listed(self.returns)}."
         return ending + " Budgets that were not tried may differ."
@@ -143,3 +142,7 @@ def find_sufficient(
         for label, result in open_results.items():
             add(label, [(result.below + result.smallest) // 2])
         yield from ask(dict(left))
+
+
+def _quoted(text: str) -> str:
+    return f"“{text}”" if text else "empty"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from html import escape
+from itertools import groupby
 
 import numpy as np
 import torch
@@ -23,6 +24,7 @@ from spare_demo.render.colours import cividis
 from spare_demo.render.display import Display
 from spare_demo.render.grid import INSIDE, Cell, by_kl, grid_sentence, kept_picture
 from spare_demo.results.drawings import cells, consensus
+from spare_demo.table import ended
 from spare_demo.ui.panels import table_html, words_html
 from spare_demo.ui.payload import identity
 from spare_demo.ui.visit import SLOTS, Visit
@@ -37,11 +39,12 @@ def enough_html(visit: Visit, results: Mapping[str, Sufficiency]) -> str:
     parts = []
     for slot, result in results.items():
         title = visit.titles[slot]
+        answers = groupby(result.trials, key=lambda trial: (trial.text, trial.same))
         rows = [
-            (str(trial.budget), trial.text, "same" if trial.same else "another")
-            for trial in result.trials
+            (", ".join(str(t.budget) for t in trials), text, "same" if same else "another")
+            for (text, same), trials in answers
         ]
-        head = ("k", "answer", "against all tokens")
+        head = ("tokens", "answer", "against all tokens")
         parts.append(
             f"<section class='tried {slot.lower()}'>"
             f"{words_html(result.sentence(title), result.done)}"
@@ -251,7 +254,7 @@ def _head(result: Result, note: str) -> str:
     whole = result.answers.get(UNPRUNED)
     words = f"{len(result.methods)} methods at a budget of {result.budget}."
     if whole is not None:
-        words += f" With all {result.visual_tokens} tokens the answer is “{whole.text}”."
+        words += ended(f" With all {result.visual_tokens} tokens the answer is “{whole.text}”")
     return words_html(f"{words} {note}".strip(), done=not note)
 
 

@@ -115,6 +115,11 @@ def test_the_sentence_says_what_was_tried_and_no_more() -> None:
     )
     once = Sufficiency(known.trials[2:])
     assert "Below that it returns at 16. Budgets" in once.sentence("SPARE")
+    whole = Sufficiency((Trial(15, "A cat.", False), Trial(16, "Two cats.", True)))
+    assert whole.sentence("SPARE") == (
+        "SPARE: only with all 16 tokens is the answer “Two cats.”; with 15 it is “A cat.” Budgets "
+        "that were not tried may differ."
+    )
     last = Sufficiency((Trial(575, "1", False), Trial(576, "7", True)))
     assert last.sentence("SPARE").startswith("SPARE: only with all 576 tokens is the answer “7”; ")
     always = Sufficiency((Trial(1, "", True), Trial(576, "", True)))

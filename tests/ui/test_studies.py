@@ -16,11 +16,13 @@ import pytest
 from PIL import Image
 from visits import answered, controls, finished_answers, merged, page_request
 
+from spare_demo.analysis.min_budget import Sufficiency, Trial
 from spare_demo.ui import wiring
 from spare_demo.ui.examples import load_examples
 from spare_demo.ui.guide import methods_by_slot
 from spare_demo.ui.handler_wrappers import with_refusals
 from spare_demo.ui.handlers import Handlers
+from spare_demo.ui.studies_html import enough_html
 
 
 def test_an_own_set_is_answered_and_compared(handlers, passes, visit) -> None:
@@ -63,8 +65,23 @@ def test_enough_is_searched_for_both_and_marked(handlers, visit) -> None:
 
 def test_enough_counts_the_answers_that_the_page_shows(handlers, visit) -> None:
     *_, last = handlers.studies.enough(visit)
-    budgets = re.findall(r"<t[hd][^>]*>(\d+)</t[hd]>", last["enough"])
-    assert budgets.count(str(visit.result.budget)) == 2  # one row for each method
+    budgets = re.findall(r"<th[^>]*>([\d, ]+)</th>", last["enough"])
+    each = ", ".join(budgets).split(", ")
+    assert each.count(str(visit.result.budget)) == 2  # once for each method
+
+
+def test_budgets_with_one_answer_share_a_row(visit) -> None:
+    texts = {1: "a cat", 2: "a cat", 4: "two cats", 8: "a cat", 12: "two cats", 16: "two cats"}
+    trials = tuple(Trial(k, text, text == "two cats") for k, text in texts.items())
+    html = enough_html(visit, {"A": Sufficiency(trials)})
+    rows = [re.findall(r">([^<]+)</t", row) for row in re.findall(r"<tr>.*?</tr>", html)]
+    assert rows[1:] == [
+        ["1, 2", "a cat", "another"],
+        ["4", "two cats", "same"],
+        ["8", "a cat", "another"],
+        ["12, 16", "two cats", "same"],
+    ]
+    assert "6 budgets tried" in html
 
 
 def test_enough_needs_a_nested_method_and_a_finished_answer(handlers, visit, photo_file) -> None:
