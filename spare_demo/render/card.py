@@ -10,7 +10,7 @@ from PIL import Image
 from spare_demo.render.colours import Colour
 from spare_demo.render.display import Box, Display, Item, Photo, Text, add_lines
 from spare_demo.render.legend import FAINT, INK
-from spare_demo.render.text import shorten, wrap
+from spare_demo.render.text import largest_fit, shorten, wrap
 
 _RULE: Colour = (222, 225, 229)
 
@@ -18,7 +18,8 @@ _PANEL = 640  # width of a column, in card pixels; half that on a README page
 _EDGE, _GAP = 56, 40
 _COLUMNS = 4
 _LARGE, _MIDDLE, _SMALL = 46, 34, 25
-_ANSWER_LINES = 4
+_ANSWER_SIZES = ((_LARGE, 4), (_MIDDLE, 7), (_SMALL, 12))
+"""Of the answers, with the most lines of each; all have the largest in which none is cut."""
 
 
 class Panel(NamedTuple):
@@ -40,22 +41,28 @@ def card(question: str, panels: Sequence[Panel], footer: str) -> Display:
     width = 2 * _EDGE + len(rows[0]) * (_PANEL + _GAP) - _GAP
     question_text = question.strip() or "(no question)"
     items: list[Item] = []
+    size = largest_fit((panel.answer for panel in panels), _PANEL, _ANSWER_SIZES)
     lines = wrap(question_text, width - 2 * _EDGE, _LARGE, 3)
     y = add_lines(items, _EDGE, _EDGE, lines, _LARGE, INK) + _GAP
     for row in rows:
         y = _GAP + max(
-            _column(items, _EDGE + index * (_PANEL + _GAP), y, panel)
+            _column(items, _EDGE + index * (_PANEL + _GAP), y, panel, *size)
             for index, panel in enumerate(row)
         )
     items.append(Box(_EDGE, y, width - 2 * _EDGE, 2, _RULE))
     line = shorten(footer, width - 2 * _EDGE, _SMALL)
     add_lines(items, _EDGE, y + round(_SMALL * 0.7), [line], _SMALL, FAINT)
     height = y + round(_SMALL * 2.3) + _EDGE
-    answers = " ".join(f"{panel.heading}: {panel.answer.strip() or '(empty)'}." for panel in panels)
-    return Display(width, height, items, f"Asked: {question_text} {answers} {footer}")
+    answers = (
+        f"{panel.heading}: {panel.answer.strip().removesuffix('.') or '(empty)'}."
+        for panel in panels
+    )
+    return Display(width, height, items, f"Asked: {question_text} {' '.join(answers)} {footer}")
 
 
-def _column(items: list[Item], x: int, y: int, panel: Panel) -> int:
+def _column(
+    items: list[Item], x: int, y: int, panel: Panel, answer_size: int, most_lines: int
+) -> int:
     """Adds a panel, from y on; returns where it ends."""
     indent = 0
     if panel.colour is not None:
@@ -68,7 +75,7 @@ def _column(items: list[Item], x: int, y: int, panel: Panel) -> int:
     tall = max(1, round(panel.picture.height * _PANEL / panel.picture.width))
     items.append(Photo(x, y, panel.picture, _PANEL, tall))
     y += tall + _GAP // 2
-    answer = wrap(panel.answer.strip() or "(empty answer)", _PANEL, _LARGE, _ANSWER_LINES)
-    y = add_lines(items, x, y, answer, _LARGE, panel.colour or INK) + _GAP // 3
+    answer = wrap(panel.answer.strip() or "(empty answer)", _PANEL, answer_size, most_lines)
+    y = add_lines(items, x, y, answer, answer_size, panel.colour or INK) + _GAP // 3
     details = [shorten(line, _PANEL, _SMALL) for line in panel.details]
     return add_lines(items, x, y, details, _SMALL, FAINT)

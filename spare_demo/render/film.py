@@ -11,7 +11,7 @@ from PIL import Image, ImageOps
 from spare_demo.render.colours import Colour
 from spare_demo.render.display import Box, Display, Item, Photo, add_lines
 from spare_demo.render.legend import FAINT, INK
-from spare_demo.render.text import LEADING, shorten, wrap
+from spare_demo.render.text import LEADING, largest_fit, shorten, wrap
 
 MOST_BYTES = 2_000_000
 KINDS = {".webp": "WEBP", ".gif": "GIF"}
@@ -20,7 +20,9 @@ KINDS = {".webp": "WEBP", ".gif": "GIF"}
 _WIDTH = 480  # of a picture, in pixels
 _EDGE, _GAP = 24, 24
 _LARGE, _SMALL = 24, 18
-_QUESTION_LINES, _ANSWER_LINES = 2, 3
+_QUESTION_LINES = 2
+_ANSWER_SIZES = ((_LARGE, 3), (_SMALL, 4))
+"""Of the answers in a frame, with the most lines of each: of one height in all."""
 _FRAME_MS, _LAST_MS = 1000, 4000
 _SMALLER = 0.8  # of the sides, each time that a film is too large
 
@@ -49,17 +51,19 @@ def frame(question: str, shots: Sequence[Shot], note: str = "") -> Display:
     # A panorama is a strip; what is taller than wide twice over becomes narrower.
     tallest = max(round(_WIDTH * s.picture.height / s.picture.width) for s in shots)
     tall = min(max(1, tallest), 2 * _WIDTH)
+    answers = [shot.answer or "" for shot in shots]
+    size, most_lines = largest_fit(answers, _WIDTH, _ANSWER_SIZES)
     for index, shot in enumerate(shots):
         x, y = _EDGE + index * (_WIDTH + _GAP), top
         items.append(Box(x, y + 5, 8, _LARGE, shot.colour))
         y = add_lines(items, x + 20, y, [shorten(shot.heading, _WIDTH - 20, _LARGE)], _LARGE, INK)
         items.append(Photo(x, y + 8, ImageOps.contain(shot.picture, (_WIDTH, tall))))
         if shot.answer is not None:
-            words = wrap(shot.answer.strip() or "(empty answer)", _WIDTH, _LARGE, _ANSWER_LINES)
-            add_lines(items, x, y + tall + 16, words, _LARGE, shot.colour)
+            words = wrap(shot.answer.strip() or "(empty answer)", _WIDTH, size, most_lines)
+            add_lines(items, x, y + tall + 16, words, size, shot.colour)
     y = top + round(_LARGE * LEADING) + tall + 16
     if any(shot.answer is not None for shot in shots):
-        y += round(_LARGE * LEADING * _ANSWER_LINES) + 8
+        y += round(_LARGE * LEADING * _ANSWER_SIZES[0][1]) + 8
     y = add_lines(items, _EDGE, y, wrap(note, width - 2 * _EDGE, _SMALL), _SMALL, FAINT)
     answered = [f"{shot.heading}{_answer(shot)}." for shot in shots]
     return Display(width, y + _EDGE // 2, items, " ".join(filter(None, [*answered, note])))
@@ -100,4 +104,6 @@ def _encode(frames: Sequence[Image.Image], kind: str, lossless: bool = False) ->
 
 
 def _answer(shot: Shot) -> str:
-    return "" if shot.answer is None else f"; answer: {shot.answer.strip() or '(empty)'}"
+    if shot.answer is None:
+        return ""
+    return f"; answer: {shot.answer.strip().removesuffix('.') or '(empty)'}"

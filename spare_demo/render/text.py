@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from bisect import bisect_right
+from collections.abc import Iterable, Sequence
 from functools import cache
 
 from PIL import ImageFont
@@ -56,3 +57,14 @@ def wrap(text: str, width: float, size: int, most: int | None = None) -> list[st
         else:
             lines.append(word)
     return [shorten(line, width, size) for line in lines]
+
+
+def largest_fit(
+    texts: Iterable[str], width: float, sizes: Sequence[tuple[int, int]]
+) -> tuple[int, int]:
+    """Of (size, most lines) the first in which every text is whole; the last where none is so."""
+    whole = [" ".join(text.split()) for text in texts]
+    fits = (
+        pair for pair in sizes if all(" ".join(wrap(text, width, *pair)) == text for text in whole)
+    )
+    return next(fits, sizes[-1])

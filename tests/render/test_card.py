@@ -10,6 +10,7 @@ from PIL import Image
 from spare_demo.pruners import PRUNERS
 from spare_demo.render.card import Panel, card
 from spare_demo.render.colours import BLUE, VERMILION
+from spare_demo.render.display import Display, Text
 from spare_demo.render.text import font, wrap
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -93,3 +94,21 @@ def test_headings_of_the_longest_titles_are_whole() -> None:
     root = ET.fromstring(made.svg)
     shown = [part.text for part in root.iter(f"{SVG}text")]
     assert set(headings) <= set(shown)
+
+
+def sizes(drawn: Display, words: str) -> set[int]:
+    return {item.size for item in drawn.items if isinstance(item, Text) and words in item.words}
+
+
+def test_all_answers_have_the_largest_type_in_which_none_is_cut() -> None:
+    short, sentence, long = "a spoon", "a spoon beside a cup " * 8, "a spoon beside a cup " * 16
+    for answer, size in ((short, 46), (sentence, 34), (long, 25), (long * 3, 25)):
+        both = [*panels(1, answer), *panels(1, short)]
+        drawn = card("?", both, "made by a test")
+        assert sizes(drawn, "a spoon") == {size}
+        words = " ".join(i.words for i in drawn.items if isinstance(i, Text) and i.size == size)
+        assert (answer.strip() in words) == (answer != long * 3)
+
+
+def test_an_answer_has_one_full_stop_in_the_sentence() -> None:
+    assert "Method 0: A cat. made by" in card("?", panels(1, "A cat."), "made by a test").sentence

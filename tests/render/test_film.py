@@ -10,6 +10,7 @@ from PIL import Image
 
 from spare_demo.render import film
 from spare_demo.render.colours import BLUE, VERMILION
+from spare_demo.render.display import Text
 from spare_demo.render.film import Shot, encode_film, frame
 
 RED = Image.new("RGB", (300, 200), (255, 0, 0))
@@ -24,6 +25,17 @@ def shots(answer: str | None, picture: Image.Image = RED) -> list[Shot]:
 
 def opened(data: bytes) -> Image.Image:
     return Image.open(io.BytesIO(data))
+
+
+def test_an_answer_too_long_for_large_type_is_whole_in_smaller() -> None:
+    sentence = (
+        "A small silver spoon lies on the saucer beside the red cup of espresso, and its bowl "
+    )
+    sentence += "reflects the window behind the photographer."
+    drawn = frame("How many?", shots(sentence))
+    words = " ".join(item.words for item in drawn.items if isinstance(item, Text))
+    assert sentence in words
+    assert drawn.image.size == frame("How many?", shots("7")).image.size
 
 
 def test_frames_have_one_size_whatever_is_answered() -> None:
