@@ -18,6 +18,8 @@ from spare_demo.scenes.asked import asked_in
 from spare_demo.scenes.sets import read_signature
 from spare_demo.table import shortened
 
+_LONGEST_ANSWER = 60  # characters, in the table
+
 
 def print_carriers(model: Model, view: View, result: Result) -> None:
     """Prints a sentence per method, each with one answer per kept token.
@@ -74,12 +76,16 @@ def print_report(result: Result) -> None:
                 cost.operations_text(row.prefill_operations),
                 cost.seconds_text(row.decode_seconds),
                 cost.cache_text(row),
-                shortened(result.answers[row.label].text, 60),
+                shortened(result.answers[row.label].text, _LONGEST_ANSWER),
             )
             for row in rows
         ],
     )
     print()
+    for row in rows:  # what the column has no room for
+        if len(text := result.answers[row.label].text) > _LONGEST_ANSWER:
+            print_wrapped(f"{titles[row.label]}: {text}")
+            print()
     sentences = (
         informed_sentence(titles, result.selections),
         cost.newline_sentence(result.answers),

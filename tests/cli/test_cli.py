@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import gc
 import io
@@ -12,7 +13,7 @@ import signal
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -315,6 +316,30 @@ def test_compare_prints_the_headline_of_an_example(
     assert (
         "With 24 of 576 tokens, no kept patch shows a letter of FOX. CDPruner still answers FOX; "
     ) in words
+
+
+def test_compare_prints_answers_whole_that_are_too_long_for_the_table(
+    run: Run,
+    capsys: pytest.CaptureFixture[str],
+    tiny_model: LlavaModel,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    real, sentence = tiny_model.stream_together, "a word " * 20 + "at last"
+
+    def lengthen(label: str, piece: Any) -> Any:
+        short = isinstance(piece, str) or label == "spare"
+        return piece if short else dataclasses.replace(piece, text=sentence)
+
+    def talk(*asked: Any) -> Iterator[dict[str, Any]]:
+        for pieces in real(*asked):
+            yield {label: lengthen(label, piece) for label, piece in pieces.items()}
+
+    monkeypatch.setattr(tiny_model, "stream_together", talk)
+    recorded(run)
+    printed = capsys.readouterr().out
+    for title in ("All tokens", "CDPruner"):
+        assert f"{title}: {sentence}" in " ".join(printed.split())
+    assert "SPARE: a word" not in " ".join(printed.split())
 
 
 def test_imported_picks_are_compared_beside_the_methods(run: Run, tmp_path: Path) -> None:
