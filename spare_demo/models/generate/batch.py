@@ -192,7 +192,8 @@ class _Batch:
         (cache, logits), _ = self.passes.run(self._prefill)
         numbers = range(len(self.prompts))
         log_probabilities: list[list[float]] = [[] for _ in numbers]
-        by_itself = [True for _ in numbers]
+        # After a token that ends answers the model writes nothing.
+        by_itself = [end_ids(self.hf).isdisjoint(given[:-1])] * len(self.prompts)
         for at, token in enumerate(given):
             if at:
                 last = [given[at - 1]] * len(self.prompts)

@@ -97,7 +97,9 @@ class AnswerRun:
             if piece := self.choose(given[written] if written < len(given) else None):
                 yield piece
             if not self.open:
-                break
+                if len(self.text.ids) >= min(len(given), self.longest):
+                    break
+                self.open, self.by_itself = True, False  # the model would have ended here
             self.step()
         if piece := self.text.rest():
             yield piece

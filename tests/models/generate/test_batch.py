@@ -130,6 +130,18 @@ def test_given_words_are_scored_together_as_one_by_one(
     assert together[7].by_itself and not all(score.by_itself for score in together)
 
 
+def test_words_after_one_that_ends_answers_are_scored_too(
+    tiny_model: LlavaModel, asked: list, alone: list[Answer]
+) -> None:
+    end = tiny_model.hf.generation_config.eos_token_id
+    given = (alone[7].token_ids[0], end, alone[7].token_ids[1])
+    score = tiny_model.score(*asked[7], given)
+    (together,) = tiny_model.score_many(asked[7:8], given)
+    assert score.token_ids == given
+    assert score.log_probabilities == pytest.approx(together.log_probabilities, abs=2e-4)
+    assert not together.by_itself
+
+
 def test_words_under_a_repetition_penalty_are_the_models_own(
     tiny_model: LlavaModel, asked: list, monkeypatch: pytest.MonkeyPatch
 ) -> None:
