@@ -37,6 +37,7 @@ def model_menu(demo: gr.Blocks, model_switch: ModelSwitch) -> Callable[[Any], No
         what connects another part's event with loading TinyLLaVA, as the menu does it.
     """
     settings = model_switch.settings
+    gr.HTML(elem_id="model-changed", elem_classes="message-place")
     with gr.Accordion("Another model", open=False, elem_id="another-model") as menu:
         with gr.Row():
             name = gr.Dropdown(
@@ -79,7 +80,6 @@ def model_menu(demo: gr.Blocks, model_switch: ModelSwitch) -> Callable[[Any], No
             )
         status = gr.HTML(elem_id="model-status", elem_classes="message-place", min_height=60)
         table = gr.HTML(elem_id="model-offers")
-    gr.HTML(elem_id="model-changed", elem_classes="message-place")
 
     def change(
         name: str | None, typed: str, bits: int, vision: bool, progress: gr.Progress = _PROGRESS

@@ -489,11 +489,11 @@ def test_the_page_changes_the_model(browser: Any, program: str, tiny_next_folder
     }, 50)""")
     choose(str(tiny_next_folder))
     # Its own sentence comes where it is quicker than the end of the server that has it to say.
-    said = "#lab-message:has-text('ask again then'), #model-changed:has-text('gone. Ask again')"
+    said = "#lab-message:has-text('ask again then'), #model-changed:has-text('gone: ask again')"
     expect(measuring.find(said)).to_have_count(1)
     expect(header).to_contain_text("tiny-llava-next on CPU")
     assert failures == []
-    expect(one.find("#model-changed")).to_contain_text("so earlier results are gone")
+    expect(one.find("#model-changed")).to_contain_text("Earlier results are gone")
     expect(one.caption).to_contain_text("tokens in common")
     expect(one.find("#answers")).to_contain_text("All 80 tokens")
     one.ask("Is it red?")
@@ -503,7 +503,7 @@ def test_the_page_changes_the_model(browser: Any, program: str, tiny_next_folder
     # The tab that nobody looked at meanwhile opens the new page by itself.
     other.page.evaluate("window.dispatchEvent(new Event('focus'))")
     expect(other.find(".masthead .model")).to_contain_text("tiny-llava-next on CPU")
-    expect(other.find("#model-changed")).to_contain_text("changed to tiny-llava-next, so")
+    expect(other.find("#model-changed")).to_contain_text("tiny-llava-next is loaded. Earlier")
     other.page.reload()
     expect(other.find(".masthead .model")).to_contain_text("tiny-llava-next on CPU")
     expect(other.find("#model-changed p")).to_have_count(0)
@@ -569,7 +569,7 @@ def test_what_was_chosen_is_asked_of_the_next_model(
         visitor.find("#model-vision input").set_checked(vision)
         visitor.find("#load-model").click()
         part = " without its language model" if vision else ""
-        words = f"The model was changed to tiny-qwen{part}, so earlier results are gone"
+        words = f"tiny-qwen{part} is loaded. Earlier results are gone"
         expect(visitor.find("#model-changed")).to_contain_text(words)
         visitor.wait_until_it_listens()
 

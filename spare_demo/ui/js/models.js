@@ -34,9 +34,9 @@
     const before = replaceModel(model);
     if (before && before !== model) {
       const line = document.createElement('p');
-      line.className = 'message';
+      line.className = 'message news';
       line.setAttribute('role', 'status');
-      line.textContent = `The model was changed to ${title}, so earlier results are gone. Ask again.`;
+      line.textContent = `${title} is loaded. Earlier results are gone: ask again.`;
       document.querySelector('#model-changed')?.replaceChildren(line);
     }
     window.addEventListener('focus', reopened);
