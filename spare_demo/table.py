@@ -33,9 +33,9 @@ def shortened(text: str, width: int) -> str:
     return f"{text.strip()[: width - 2]} …" if words == "…" else words
 
 
-def ended(sentence: str) -> str:
-    """With its full stop, unless it ends on a quotation that has one."""
-    return sentence if sentence.endswith(".”") else f"{sentence}."
+def with_full_stop(sentence: str) -> str:
+    """The sentence with a full stop, where the answer that it ends on does not bring one."""
+    return sentence if sentence.endswith((".", ".”")) else f"{sentence}."
 
 
 def text_table(head: Row, rows: Sequence[Row], width: int | None = None) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spare_demo.table import Wide, ended, html_table, markdown_table, shortened, text_table
+from spare_demo.table import Wide, html_table, markdown_table, shortened, text_table, with_full_stop
 
 HEAD, ROWS = ("", "k"), [("SPARE", "8"), ("a|b <i>", "128")]
 
@@ -14,8 +14,9 @@ def test_a_text_is_cut_between_words_and_where_it_has_none_between_characters() 
 
 
 def test_a_sentence_that_ends_on_a_quoted_one_has_one_full_stop() -> None:
-    assert ended("It is “a cat.”") == "It is “a cat.”"
-    assert ended("It is “a cat”") == "It is “a cat”."
+    assert with_full_stop("It is “a cat.”") == "It is “a cat.”"
+    assert with_full_stop("It is “a cat”") == "It is “a cat”."
+    assert with_full_stop("All tokens: a cat.") == "All tokens: a cat."
 
 
 def test_numbers_stand_to_the_right_on_a_terminal() -> None:

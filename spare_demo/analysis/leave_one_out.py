@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from spare_demo.analysis.first_words import share_text
 from spare_demo.models import Answer, Model, View
 from spare_demo.models.generate.rows import kept_rows
-from spare_demo.table import ended, shortened
+from spare_demo.table import shortened, with_full_stop
 from spare_demo.tokens import Positions, Selection
 
 _AT_ONCE = 8  # sets in a batch: large enough to gain, small enough to be stopped soon
@@ -93,7 +93,7 @@ class LeaveOneOut:
         kept += f"it stays {answer}"
         if carrier.log_loss <= 0:
             return f"{kept}, and none makes it less likely."
-        return f"{ended(kept)} The largest loss is without {row} ({shares})."
+        return f"{with_full_stop(kept)} The largest loss is without {row} ({shares})."
 
     def _row_text(self, removal: Removal, where: Callable[[int], str]) -> str:
         if removal.token is None:

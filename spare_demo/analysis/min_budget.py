@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from spare_demo.models import Answer, Model, View
-from spare_demo.table import ended, listed
+from spare_demo.table import listed, with_full_stop
 from spare_demo.tokens import Positions, Selection
 
 
@@ -31,7 +31,7 @@ class Sufficiency:
     """What is known so far.
 
     trials: by budget, ascending; the last is n, which is the unpruned answer itself.
-    left: how many more have been chosen to be tried.
+    left: how many more budgets are about to be tried.
     """
 
     trials: tuple[Trial, ...]
@@ -77,9 +77,9 @@ class Sufficiency:
             f"as with all tokens, at each of the {len(above)} budgets tried"
         )
         if not self.below:
-            return ended(start)
+            return with_full_stop(start)
         other = next(trial.text for trial in self.trials if trial.budget == self.below)
-        ending = ended(f"{start}; with {self.below} it is {_quoted(other)}")
+        ending = with_full_stop(f"{start}; with {self.below} it is {_quoted(other)}")
         if self.returns:
             ending += f" Below that it returns at {listed(self.returns)}."
         return ending + " Budgets that were not tried may differ."
@@ -96,8 +96,8 @@ def find_sufficient(
 ) -> Iterator[dict[str, Sufficiency]]:
     """Try budgets along nested orders: powers of two, then bisection.
 
-    Several answers are decoded together, with fewer than n visual tokens of each order in all:
-    those at the largest power of two, then those at all smaller ones, then one of each order.
+    Answers are decoded together: those at the largest power of two, then those at all smaller ones,
+    which have fewer visual tokens in all, then one of each order at a time.
 
     orders: by label, all n picks of a method whose budgets are nested, first pick first.
     whole: the answer with all tokens, made with the same `max_new_tokens` and `positions`.

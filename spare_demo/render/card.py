@@ -11,6 +11,7 @@ from spare_demo.render.colours import Colour
 from spare_demo.render.display import Box, Display, Item, Photo, Text, add_lines
 from spare_demo.render.legend import FAINT, INK
 from spare_demo.render.text import largest_fit, shorten, wrap
+from spare_demo.table import with_full_stop
 
 _RULE: Colour = (222, 225, 229)
 
@@ -54,8 +55,7 @@ def card(question: str, panels: Sequence[Panel], footer: str) -> Display:
     add_lines(items, _EDGE, y + round(_SMALL * 0.7), [line], _SMALL, FAINT)
     height = y + round(_SMALL * 2.3) + _EDGE
     answers = (
-        f"{panel.heading}: {panel.answer.strip().removesuffix('.') or '(empty)'}."
-        for panel in panels
+        with_full_stop(f"{panel.heading}: {panel.answer.strip() or '(empty)'}") for panel in panels
     )
     return Display(width, height, items, f"Asked: {question_text} {' '.join(answers)} {footer}")
 

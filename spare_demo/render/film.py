@@ -12,6 +12,7 @@ from spare_demo.render.colours import Colour
 from spare_demo.render.display import Box, Display, Item, Photo, add_lines
 from spare_demo.render.legend import FAINT, INK
 from spare_demo.render.text import LEADING, largest_fit, shorten, wrap
+from spare_demo.table import with_full_stop
 
 MOST_BYTES = 2_000_000
 KINDS = {".webp": "WEBP", ".gif": "GIF"}
@@ -65,7 +66,7 @@ def frame(question: str, shots: Sequence[Shot], note: str = "") -> Display:
     if any(shot.answer is not None for shot in shots):
         y += round(_LARGE * LEADING * _ANSWER_SIZES[0][1]) + 8
     y = add_lines(items, _EDGE, y, wrap(note, width - 2 * _EDGE, _SMALL), _SMALL, FAINT)
-    answered = [f"{shot.heading}{_answer(shot)}." for shot in shots]
+    answered = [with_full_stop(f"{shot.heading}{_answer(shot)}") for shot in shots]
     return Display(width, y + _EDGE // 2, items, " ".join(filter(None, [*answered, note])))
 
 
@@ -104,6 +105,4 @@ def _encode(frames: Sequence[Image.Image], kind: str, lossless: bool = False) ->
 
 
 def _answer(shot: Shot) -> str:
-    if shot.answer is None:
-        return ""
-    return f"; answer: {shot.answer.strip().removesuffix('.') or '(empty)'}"
+    return "" if shot.answer is None else f"; answer: {shot.answer.strip() or '(empty)'}"

@@ -15,8 +15,7 @@ from spare_demo.ui.terms import mark_terms
 from spare_demo.ui.visit import Visit
 
 _LONG = 120
-"""Characters of an answer beyond which all three are set in smaller type, so that they are seen at
-once."""
+"""Characters; an answer with more is in smaller type, and so are those beside it."""
 
 
 def answers_html(
@@ -236,8 +235,9 @@ def own_html(
             f"unpruned answer: {share_text(change.probability)} (was "
             f"{share_text(change.whole_probability)}){by_word}.</p>"
         )
+    kind = "card own long" if len(words) > _LONG else "card own"
     return (
-        f'<section class="card own"><h3>Your set · {kept}</h3>'
+        f'<section class="{kind}"><h3>Your set · {kept}</h3>'
         f"{_words_html(words, answer, whole, truth)}"
         f'<p class="figures">{escape(figures)}</p>{shift}</section>'
     )

@@ -24,7 +24,7 @@ from spare_demo.render.colours import cividis
 from spare_demo.render.display import Display
 from spare_demo.render.grid import INSIDE, Cell, by_kl, grid_sentence, kept_picture
 from spare_demo.results.drawings import cells, consensus
-from spare_demo.table import ended
+from spare_demo.table import with_full_stop
 from spare_demo.ui.panels import table_html, words_html
 from spare_demo.ui.payload import identity
 from spare_demo.ui.visit import SLOTS, Visit
@@ -254,7 +254,9 @@ def _head(result: Result, note: str) -> str:
     whole = result.answers.get(UNPRUNED)
     words = f"{len(result.methods)} methods at a budget of {result.budget}."
     if whole is not None:
-        words += ended(f" With all {result.visual_tokens} tokens the answer is “{whole.text}”")
+        words += with_full_stop(
+            f" With all {result.visual_tokens} tokens the answer is “{whole.text}”"
+        )
     return words_html(f"{words} {note}".strip(), done=not note)
 
 

@@ -38,6 +38,8 @@ def test_one_long_answer_makes_the_type_of_all_smaller(visit) -> None:
     assert 'class="answers long"' in answers_html(said(visit, A="seven " * 21), 5)
     answering = with_result(said(visit), partial_text={"B": "seven " * 21})
     assert 'class="answers long"' in answers_html(answering, 5)
+    assert 'class="card own"' in own_html("seven " * 20, 5, None, None, None)
+    assert 'class="card own long"' in own_html("seven " * 21, 5, None, None, None)
 
 
 @pytest.mark.parametrize(

@@ -252,7 +252,7 @@ class Answering(DecoderInputs):
 
 def _score(run: AnswerRun, given: tuple[int, ...]) -> Score:
     answer = _run_to_end(run.stream(given))
-    return Score(answer.log_probabilities, run.by_itself and answer.token_ids == given)
+    return Score(answer.log_probabilities, run.by_itself)
 
 
 def _run_to_end(pieces: Generator[str, None, Answer]) -> Answer:

@@ -13,6 +13,7 @@ from spare_demo.models import Answer, LlavaModel
 from spare_demo.models.families.qwen import QwenModel
 from spare_demo.models.generate import batch as module
 from spare_demo.models.generate.passes import Passes
+from spare_demo.pruners import PRUNERS
 from spare_demo.tokens import Selection
 
 QUESTIONS = [
@@ -140,6 +141,11 @@ def test_words_after_one_that_ends_answers_are_scored_too(
     assert score.token_ids == given
     assert score.log_probabilities == pytest.approx(together.log_probabilities, abs=2e-4)
     assert not together.by_itself
+    view = asked[7][0]  # a plan is scored by itself
+    plan = PRUNERS["fastv"].plan(view, 12)
+    own = tiny_model.answer(view, plan, 1).token_ids
+    first, past = (tiny_model.score_many([(view, plan)], ids)[0] for ids in (own, (*own, end, end)))
+    assert first.by_itself and not past.by_itself and len(past.log_probabilities) == 3
 
 
 def test_words_under_a_repetition_penalty_are_the_models_own(
