@@ -113,7 +113,11 @@ def read_lines(
 
     Raises OSError: the file cannot be read. ValueError: nothing usable is in it.
     """
-    lines = enumerate(file.read_bytes().split(b"\n"), start=1)
+    content = file.read_bytes()
+    unusable = f"{file.name} has no usable question. Give one JSON object per line."
+    if b"{" not in content:  # a table, say: to leave out its bad lines would leave none
+        raise ValueError(unusable)
+    lines = enumerate(content.split(b"\n"), start=1)
     named = (
         (f"line {number} of {file.name}", functools.partial(_read_line, line, images, fields))
         for number, line in lines
@@ -121,7 +125,7 @@ def read_lines(
     )
     sheets = group_by_picture(itertools.islice(named, most), skip)
     if not sheets:
-        raise ValueError(f"{file.name} has no usable question. Give one JSON object per line.")
+        raise ValueError(unusable)
     return sheets
 
 

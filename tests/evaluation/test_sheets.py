@@ -128,6 +128,15 @@ def test_a_bad_line_is_named_and_left_out_only_if_asked(
     assert told == [str(refused.value)]
 
 
+def test_a_table_is_refused_as_a_whole_and_not_by_its_first_line(images: Path) -> None:
+    file = images.parent / "questions.csv"
+    file.write_text("image,question,answer\na.png,What is it?,a cat\n")
+    told: list[str] = []
+    with pytest.raises(ValueError, match=r"questions\.csv has no usable .* JSON object per line"):
+        read(file, images, told.append)
+    assert told == []
+
+
 def test_text_that_is_not_utf_8_and_a_file_without_questions(images: Path) -> None:
     file = images.parent / "latin.jsonl"
     file.write_bytes(json.dumps(A).encode() + b'\n{"image": "\xe9"}\n')
