@@ -18,7 +18,7 @@ from frames import LAYERS, Overdue, browsing
 from measuring import Figure, finish, say, where
 from serving import peak_bytes, serving
 
-from spare_demo.render.base import counted
+from spare_demo.table import counted
 
 # What the project wants on two CPU cores with the built-in model.
 GOALS = {

@@ -20,7 +20,8 @@ from measuring import Figure, finish, in_turns, read_arguments, where
 from torch import Tensor
 
 from spare_demo.pruners.greedy import greedy
-from spare_demo.render.base import counted, number
+from spare_demo.render.base import number
+from spare_demo.table import counted
 from spare_demo.tokens.selection import NEAR_TIE
 
 # views, tokens in each, width, picks in each: LLaVA-1.5-7B, its five-crop successor, one long row

@@ -1,5 +1,5 @@
-"""Lists in words; tables as text for a terminal, as Markdown and as HTML, whose rows are as long as
-the head.
+"""Lists and counts in words; tables as text for a terminal, as Markdown and as HTML, whose rows are
+as long as the head.
 """
 
 from __future__ import annotations
@@ -24,6 +24,16 @@ def listed(items: Sequence[object]) -> str:
     """ "a, b and c"."""
     words = [str(item) for item in items]
     return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
+
+
+def counted(count: int, noun: str) -> str:
+    """ "1 skill", "2 skills"."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def tokens_word(count: int) -> str:
+    """ "1 token", "2 tokens"."""
+    return counted(count, "token")
 
 
 def shortened(text: str, width: int) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from spare_demo.models import Answer, Model, View
-from spare_demo.table import listed, with_full_stop
+from spare_demo.table import counted, listed, with_full_stop
 from spare_demo.tokens import Positions, Selection
 
 
@@ -66,7 +66,7 @@ class Sufficiency:
         """What was found, in words. title: the method's."""
         if not self.done:
             more = f", {self.left} more under way" if self.left else ""
-            return f"{title}: {len(self.trials)} budgets tried{more} …"
+            return f"{title}: {counted(len(self.trials), 'budget')} tried{more} …"
         answer = _quoted(self.trials[-1].text)
         above = [trial for trial in self.trials if trial.budget >= self.smallest]
         n = self.trials[-1].budget

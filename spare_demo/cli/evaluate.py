@@ -47,9 +47,9 @@ from spare_demo.models import load_model
 from spare_demo.models.loading.catalogue import AUTO, BUILT_IN, CATALOGUE
 from spare_demo.pruners import PRUNERS
 from spare_demo.pruners.options import read_method, read_options, write_method
-from spare_demo.render.base import counted
 from spare_demo.scenes.sets import SETS
 from spare_demo.settings import Settings, check_characters
+from spare_demo.table import counted
 
 ALL = "all"
 """Among the methods: every one of the table that the model can run."""

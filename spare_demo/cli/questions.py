@@ -10,8 +10,8 @@ from pathlib import Path
 from spare_demo.cli.options import adder, tell
 from spare_demo.evaluation.hub_data import PREFIX, read_dataset
 from spare_demo.evaluation.sheets import Fields, Sheet, draw_sheets, read_lines
-from spare_demo.render.base import counted
 from spare_demo.scenes.sets import SETS
+from spare_demo.table import counted
 
 USUAL_SET = "held-out"
 USUAL_QUESTIONS = 600

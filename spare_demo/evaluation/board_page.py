@@ -22,9 +22,8 @@ from spare_demo.evaluation.cells import (
     title_of,
 )
 from spare_demo.evaluation.statistics import FEW, LEVEL
-from spare_demo.render.base import counted
 from spare_demo.render.chart import Lines, svg
-from spare_demo.table import html_table
+from spare_demo.table import counted, html_table
 
 _TEMPLATE = Path(__file__).with_name("board.html")
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from reprlib import repr as brief
 
 from spare_demo.comparison.request import read_budget
-from spare_demo.render.base import tokens_word
+from spare_demo.table import tokens_word
 
 Budget = int | str
 """A number of visual tokens, or a share of a picture's own such as "25%"."""

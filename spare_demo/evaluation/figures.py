@@ -10,8 +10,8 @@ from spare_demo.evaluation.budgets import Budget, axis_value, budget_words, midd
 from spare_demo.evaluation.cells import FEW_METHODS, title_of
 from spare_demo.evaluation.statistics import Column, Estimate
 from spare_demo.evaluation.summary import Summary
-from spare_demo.render.base import counted
 from spare_demo.render.chart import Bars, Chart, Lines, Point, Series
+from spare_demo.table import counted
 
 ABLATION = ("spare-reconstruction", "spare", "spare-normal-relevance")
 TOP_K = (

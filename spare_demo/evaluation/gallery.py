@@ -20,8 +20,8 @@ from spare_demo.comparison.request import UNPRUNED
 from spare_demo.evaluation.cells import title_of
 from spare_demo.evaluation.records import Row
 from spare_demo.evaluation.sheets import Sheet, drawn_sheet
-from spare_demo.render.base import counted
 from spare_demo.scenes import sets
+from spare_demo.table import counted
 
 RULES = {
     "more-is-worse": "A method is right at one budget and wrong at the next larger one.",

@@ -42,7 +42,7 @@ from spare_demo.evaluation.summary import (
 from spare_demo.evaluation.variants import MARK, words_of
 from spare_demo.pruners import PRUNERS
 from spare_demo.pruners.options import write_method
-from spare_demo.render.base import counted
+from spare_demo.table import counted
 
 PAPER_BUDGET = 32
 """Of 576 tokens: that of the paper's Tables 4 and 6."""

@@ -19,7 +19,7 @@ from spare_demo.evaluation.run import PictureResults, run
 from spare_demo.evaluation.sheets import Sheet
 from spare_demo.images.load import PictureError
 from spare_demo.models import Model
-from spare_demo.render.base import counted
+from spare_demo.table import counted
 
 Load = Callable[..., Model]
 """Loads the model; `report` is called with sentences about what was loaded."""

@@ -45,16 +45,6 @@ def number(value: float, signed: bool = False, scale: float | None = None) -> st
     return f"+{text}" if signed and value > 0 else text
 
 
-def counted(count: int, noun: str) -> str:
-    """ "1 skill", "2 skills"."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
-def tokens_word(count: int) -> str:
-    """ "1 token", "2 tokens"."""
-    return counted(count, "token")
-
-
 def png_bytes(image: Image.Image, **settings: Any) -> bytes:
     """The picture as a PNG file; settings are those of Pillow's PNG writer."""
     file = io.BytesIO()

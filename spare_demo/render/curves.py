@@ -12,11 +12,12 @@ from dataclasses import dataclass, replace
 
 import plotly.graph_objects as go
 
-from spare_demo.render.base import number, tokens_word
+from spare_demo.render.base import number
 from spare_demo.render.chart import INK, PLOTLY_AXIS, PLOTLY_LAYOUT, round_ticks
 from spare_demo.render.colours import PALETTE, Colour, colours_of
 from spare_demo.render.display import Area, Display, Item, Line, Point, Text
 from spare_demo.render.text import drawable, font
+from spare_demo.table import tokens_word
 
 Curve = Sequence[float | None]
 """One value for each budget; None where there is none, which leaves a gap."""

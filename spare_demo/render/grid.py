@@ -8,13 +8,14 @@ from typing import NamedTuple
 
 from PIL import Image
 
-from spare_demo.render.base import counted, token_flags
+from spare_demo.render.base import token_flags
 from spare_demo.render.canvas import Canvas
 from spare_demo.render.colours import BLUE, Colour
 from spare_demo.render.display import Box, Display, Item, Photo, Text
 from spare_demo.render.legend import FAINT, INK
 from spare_demo.render.marks import Outline, line_width
 from spare_demo.render.text import LEADING, shorten, wrap
+from spare_demo.table import counted
 from spare_demo.tokens.checks import Indices
 
 COLUMNS = 6

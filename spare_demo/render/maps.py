@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from spare_demo.render.base import number, token_flags, token_list, tokens_word
+from spare_demo.render.base import number, token_flags, token_list
 from spare_demo.render.canvas import Canvas
 from spare_demo.render.colours import Colour, cividis, hue_ramp
 from spare_demo.render.display import ColourBar, Colours, Display, Item, Line, Photo, Text
@@ -21,6 +21,7 @@ from spare_demo.render.legend import FAINT, INK, on_canvas, strip_height, strip_
 from spare_demo.render.marks import Fill, Outline, line_width
 from spare_demo.render.sentences import say
 from spare_demo.render.text import font, shorten, wrap
+from spare_demo.table import tokens_word
 from spare_demo.tokens.checks import Indices
 
 Values = Sequence[float] | NDArray[np.floating] | torch.Tensor

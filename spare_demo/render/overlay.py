@@ -13,7 +13,7 @@ from PIL import Image
 
 from spare_demo import measures
 from spare_demo.pruners.plan import LayerSet
-from spare_demo.render.base import Flags, counted, token_flags, tokens_word
+from spare_demo.render.base import Flags, token_flags
 from spare_demo.render.canvas import Canvas
 from spare_demo.render.colours import BLUE, PALETTE, VERMILION, Colour
 from spare_demo.render.display import Display, Item, Photo
@@ -29,6 +29,7 @@ from spare_demo.render.legend import (
 )
 from spare_demo.render.marks import Hatch, Outline, line_width
 from spare_demo.render.sentences import say
+from spare_demo.table import counted, tokens_word
 from spare_demo.tokens import Selection
 from spare_demo.tokens.checks import Indices
 

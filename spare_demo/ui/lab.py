@@ -30,6 +30,7 @@ from spare_demo.pruners import PRUNERS
 from spare_demo.render.chart import plotly_figure
 from spare_demo.scenes import sets
 from spare_demo.settings import Settings
+from spare_demo.table import counted
 from spare_demo.ui import panels
 from spare_demo.ui.examples import Example, example_of, keep_latest
 from spare_demo.ui.steps import PageChanges
@@ -270,7 +271,7 @@ def _progress(bench: Bench, ended: bool = False) -> str:
     else:
         words = f"Measuring the first of {bench.scenes} scenes"
     questions = len({(row.picture, row.number) for row in bench.rows})
-    words += f"; {questions} questions, {len(bench.rows)} answers."
+    words += f"; {counted(questions, 'question')}, {counted(len(bench.rows), 'answer')}."
     return (
         f'<p class="lab-progress" role="status"><progress max="{bench.scenes}" value="{done}">'
         f"</progress> {escape(words)}</p>"

@@ -13,10 +13,11 @@ from spare_demo.comparison.request import UNPRUNED
 from spare_demo.comparison.result import KlCurves
 from spare_demo.models import Model
 from spare_demo.pruners.views import budget_groups
-from spare_demo.render.base import number, tokens_word
+from spare_demo.render.base import number
 from spare_demo.render.curves import nearest_place
 from spare_demo.results.drawings import error_curve
 from spare_demo.scenes.wordings import plain_text
+from spare_demo.table import tokens_word
 from spare_demo.ui import panels, permalink
 from spare_demo.ui.answers import answers_html, asked_html
 from spare_demo.ui.cost_table import cost_html

@@ -18,13 +18,13 @@ from spare_demo.comparison.result import Result
 from spare_demo.evaluation.grading import grade
 from spare_demo.models import Answer
 from spare_demo.pruners import PRUNERS
-from spare_demo.render.base import data_address, number, tokens_word
+from spare_demo.render.base import data_address, number
 from spare_demo.render.canvas import Canvas
 from spare_demo.render.colours import cividis
 from spare_demo.render.display import Display
 from spare_demo.render.grid import INSIDE, Cell, by_kl, grid_sentence, kept_picture
 from spare_demo.results.drawings import cells, consensus
-from spare_demo.table import with_full_stop
+from spare_demo.table import counted, tokens_word, with_full_stop
 from spare_demo.ui.panels import table_html, words_html
 from spare_demo.ui.payload import identity
 from spare_demo.ui.visit import SLOTS, Visit
@@ -48,7 +48,7 @@ def enough_html(visit: Visit, results: Mapping[str, Sufficiency]) -> str:
         parts.append(
             f"<section class='tried {slot.lower()}'>"
             f"{words_html(result.sentence(title), result.done)}"
-            f"<details><summary>{len(result.trials)} budgets tried</summary>"
+            f"<details><summary>{counted(len(result.trials), 'budget')} tried</summary>"
             f"{table_html(f'Budgets tried, {slot}', head, rows)}</details></section>"
         )
     parts += [

@@ -133,6 +133,8 @@ def test_the_sentence_says_what_was_tried_and_no_more() -> None:
     assert searching.sentence("SPARE") == "SPARE: 6 budgets tried, 2 more under way …"
     far = Sufficiency((Trial(8, "1", False), Trial(576, "7", True)))
     assert far.sentence("SPARE") == "SPARE: 2 budgets tried …"
+    first = Sufficiency(far.trials[1:], left=9)
+    assert first.sentence("SPARE") == "SPARE: 1 budget tried, 9 more under way …"
 
 
 def test_on_a_real_model_every_trial_is_its_own_answer(
