@@ -2,6 +2,7 @@
 
 import io
 import struct
+import tracemalloc
 import zlib
 
 import numpy as np
@@ -126,6 +127,22 @@ def test_sixteen_bit_grey_is_scaled_not_clipped(mode):
 def test_sixteen_bit_png():
     raw = Image.fromarray(np.rint(ramp(top=65_535)).astype(np.uint16))
     np.testing.assert_allclose(levels(open_picture(encoded(raw))), ramp(), atol=1)
+
+
+def test_every_level_of_a_sixteen_bit_png_is_rounded():
+    every = np.arange(65_536, dtype=np.uint16).reshape(256, 256)
+    opened = levels(open_picture(encoded(Image.fromarray(every))))
+    assert (opened == np.rint(every / 257)).all()
+
+
+def test_a_large_sixteen_bit_png_takes_little_memory():
+    raw = Image.fromarray(np.zeros((1000, 1000), np.uint16))
+    data = encoded(raw, transparency=0)
+    tracemalloc.start()
+    open_picture(data)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 12 * 1000 * 1000  # bytes a pixel, beside Pillow's own
 
 
 def test_one_transparent_level_of_a_sixteen_bit_png():
