@@ -32,7 +32,11 @@ from spare_demo.ui.gradio_compat.files import (
     take_few_files,
 )
 from spare_demo.ui.gradio_compat.processing import Page
-from spare_demo.ui.gradio_compat.queue import estimate_nothing_of, look_less_often
+from spare_demo.ui.gradio_compat.queue import (
+    drop_messages_to_nobody,
+    estimate_nothing_of,
+    look_less_often,
+)
 from spare_demo.ui.gradio_compat.server import keep_sender_addresses
 from spare_demo.ui.gradio_compat.sessions import keep_no_deep_links
 from spare_demo.ui.handlers import QUICK, Handlers
@@ -134,6 +138,7 @@ def build(
     # Closed to direct calls: they would run beside the queue, all of them at once.
     demo.queue(max_size=settings.queue_size, api_open=False)
     look_less_often(demo)
+    drop_messages_to_nobody(demo)
     estimate_nothing_of(demo, studies)
     keep_sender_addresses()
     take_few_files()

@@ -14,7 +14,7 @@ import gradio as gr
 from gradio.context import LocalContext
 from gradio.events import Dependency
 from gradio.queueing import Event, ProcessTime
-from gradio.server_messages import CloseStreamMessage, ProcessCompletedMessage
+from gradio.server_messages import CloseStreamMessage, EventMessage, ProcessCompletedMessage
 
 LOOK_EVERY = 0.02
 STREAM_END = f"data: {CloseStreamMessage().model_dump_json()}\n\n"
@@ -137,6 +137,22 @@ def look_less_often(demo: gr.Blocks) -> None:
     queue.sleep_when_free = max(queue.sleep_when_free, LOOK_EVERY)
     progress = queue.progress_update_sleep_when_free  # on Windows both are longer
     queue.progress_update_sleep_when_free = max(progress, LOOK_EVERY)
+
+
+def drop_messages_to_nobody(demo: gr.Blocks) -> None:
+    """Let a message to a session that the queue does not know be dropped.
+
+    Gradio's queue ends at such a message, for all visitors. It comes of a session without a name,
+    and of one that waits while 2,000 others begin, since it knows no more of them.
+    """
+    queue = demo._queue
+    send = queue.send_message
+
+    def send_to_known(event: Event, message: EventMessage) -> None:
+        if event.session_hash in queue.pending_messages_per_session:
+            send(event, message)
+
+    queue.send_message = send_to_known  # type: ignore[method-assign]
 
 
 class _MeanTimes(defaultdict[Any, ProcessTime]):
