@@ -26,11 +26,11 @@ from spare_demo.relevance import Aggregation, aggregate, minmax_weight, raw_cosi
 from spare_demo.tokens import VisualTokens
 
 _OPEN = (
-    "No code is published. What the paper leaves open is taken as follows; the other choice has an "
-    "option of the command line and a control on the page. Several views (crops) get equal shares "
-    "of the budget, as in CDPruner's code; --together spends it over all of them at once. "
-    "Residuals are in float64, of the rows themselves instead of their squared lengths; ties go to "
-    "the lower index."
+    "No code is published. What the paper leaves open is taken as follows; where an option is "
+    "named, it takes the other choice, as a control on the page does. Several views (crops) get "
+    "equal shares of the budget, as in CDPruner's code; --together spends it over all of them at "
+    "once. Residuals are in float64, of the rows themselves instead of their squared lengths; ties "
+    "go to the lower index."
 )
 _OPEN_OF_TEXT = (
     f"{_OPEN} A question is one text embedding per stretch of 77 tokens; --relevance-text tokens "
