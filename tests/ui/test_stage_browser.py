@@ -202,6 +202,22 @@ def test_a_patch_is_explained_in_one_sentence_first(reader) -> None:
     expect(first).to_contain_text(f"its {told} is")
 
 
+def test_the_caption_gives_the_reasons_while_a_patch_is_marked(reader) -> None:
+    words, answers = reader.caption.inner_text(), reader.find("#answers").bounding_box()
+    for pane in ("", "1"):
+        reader.choose("pane", pane)
+        reader.point(200)
+        caption = reader.find("#stage .caption")
+        expect(caption).to_be_in_viewport()
+        for slot in "ab":
+            expect(caption).to_contain_text(reader.find(f".reason.{slot} .verdict").inner_text())
+        reader.page.mouse.move(5, 5)
+        expect(reader.caption).not_to_contain_text("its ")
+    reader.choose("pane", "")
+    expect(caption).to_have_text(words)
+    assert reader.find("#answers").bounding_box() == answers
+
+
 def test_a_weight_that_enters_squared_is_called_so(reader) -> None:
     """The number beside the layer Weight's would be another one of the same name."""
     reader.point(30)

@@ -1,10 +1,10 @@
 // The patch viewer: draws the layers, follows pointer, keys and the budget slider. No round trip.
 'use strict';
 // cursor: the patch that is explained; lit: whether it is marked on the pictures; pinned: whether it
-// stays when the pointer leaves; tints and lines: the marks of others beside it (js/why.js); pane: which
-// picture is shown large, null for all three.
+// stays when the pointer leaves; tints and lines: the marks of others beside it, reasons: why each method
+// kept it or not, in HTML (js/why.js); pane: which picture is shown large, null for all three.
 SPARE.state = {data: null, k: 1, cursor: null, lit: false, pinned: false, tints: [], lines: [],
-               depth: null, layer: 'kept', pane: null};
+               reasons: '', depth: null, layer: 'kept', pane: null};
 
 SPARE.viewer = (element, props, trigger, watch) => {
   const {state} = SPARE;
@@ -13,7 +13,7 @@ SPARE.viewer = (element, props, trigger, watch) => {
   const panes = [...element.querySelectorAll('figure')].map((figure) => new SPARE.Pane(figure));
   const {trios, titles, drawn} = SPARE.layers;
   const grounds = new Map();  // the pictures of the last comparisons, by key
-  const words = SPARE.words($('.words-of'), trigger);
+  const words = SPARE.words($('.words-of'), trigger), caption = SPARE.caption(element);
   const RESTS = 100;  // milliseconds without a new picture, after which the slider rests
   const lastRequests = new Map();
   let frame = 0, layers = null, paintedAt = 0;
@@ -28,7 +28,7 @@ SPARE.viewer = (element, props, trigger, watch) => {
   async function read() {
     const path = props.value;
     if (!path) return;
-    if (!state.data) caption.textContent = 'The pictures are on their way.';
+    if (!state.data) caption.say('The pictures are on their way.');
     const folder = folderOf(path);
     if (file.folder !== folder) file = {folder, content: load(path)};
     const wanted = file;
@@ -38,9 +38,9 @@ SPARE.viewer = (element, props, trigger, watch) => {
     } catch {
       if (wanted !== file) return;
       file = {};
-      for (const words of [caption, ...panes.map((pane) => pane.words)]) {
-        words.textContent = 'These pictures did not arrive. Press Ask again.';
-      }
+      const sentence = 'These pictures did not arrive. Press Ask again.';
+      caption.say(sentence);
+      for (const {words} of panes) words.textContent = sentence;
     }
   }
 
@@ -102,7 +102,7 @@ SPARE.viewer = (element, props, trigger, watch) => {
     });
     // The words on a patch and a set by hand read both methods' picks, whatever is shown.
     for (const slot of ['A', 'B']) if (data.lacksPicks(slot, k)) request('picks', slot, k);
-    if (state.pane === null) describe(pictures.filter((_, i) => wanted[i] === layer));
+    if (state.pane === null) caption.describe(pictures.filter((_, i) => wanted[i] === layer));
     mark();
     paintedAt = performance.now();
     SPARE.emit('painted');
@@ -114,24 +114,6 @@ SPARE.viewer = (element, props, trigger, watch) => {
     lastRequests.set(`${kind} ${slot}`, k);
     SPARE.ask(trigger, kind, {slot, budget: k});
   }
-
-  // What two maps of one kind have in common; each one's numbers follow.
-  const pairs = {
-    weight: 'Text weight of each patch: the higher, the sooner it is picked, all else being equal.',
-    leftover: 'Share of each patch that the kept tokens cannot reconstruct, from 0 to 1.',
-    carrier: 'How much log probability, in nats, the answer loses without each of the kept tokens.',
-  };
-
-  // One caption below the three pictures; of a large one it is its own.
-  const caption = $('.caption');
-  const describe = SPARE.throttle((pictures) => {
-    const {data, k, layer} = state;
-    const of = layer === 'kept' ? [drawn.difference(data, k)] : pictures;
-    const sentence = pairs[layer] && of.every((picture) => picture.numbers)
-      ? `${pairs[layer]} ${of.map(({numbers}, i) => `${data.slots['AB'[i]].label}: ${numbers}.`).join(' ')}`
-      : [...new Set(of.map((picture) => picture.sentence))].join(' ');
-    if (caption.textContent !== sentence) caption.textContent = sentence;
-  });
 
   function soon() {
     frame ||= requestAnimationFrame(paint);

@@ -207,6 +207,12 @@ SPARE.why = (element, trigger) => {
     return `${[name(cursor), ...fates.filter(Boolean)].join(', ')}.`;
   }
 
+  // The first thing that is said of each method, a line for each.
+  const briefly = () => [...body.querySelectorAll('.reason')].map((section) => {
+    const first = section.querySelector('.verdict, .rank') ?? section.querySelector('p');
+    return `<span><b>${section.querySelector('h3').innerHTML}</b> ${first.innerHTML}</span>`;
+  }).join('');
+
   function draw() {
     frame = 0;
     const {data, cursor} = state;
@@ -224,7 +230,7 @@ SPARE.why = (element, trigger) => {
       `<div class="both">${column('A')}${column('B')}</div>`;
     const words = shortly();  // written again, it would be read out again
     if (spoken.textContent !== words) spoken.textContent = words;
-    Object.assign(state, marks());
+    Object.assign(state, marks(), {reasons: briefly()});
     SPARE.emit('remark');
   }
 
