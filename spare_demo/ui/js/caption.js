@@ -1,11 +1,11 @@
-// The words below the pictures: what these have in common; while a patch is marked, why each method
-// kept it or not, since the panel that says more is further down.
+// The words below the pictures: what these have in common; once a patch is marked, why each method
+// kept it or not, since the panel that says more is further down, until the pictures show something else.
 'use strict';
 SPARE.caption = (element) => {
   const {state} = SPARE, {drawn} = SPARE.layers;
   const viewer = element.firstElementChild, caption = element.querySelector('.caption');
   const sheet = matchMedia('(max-width: 720px), (hover: none)');  // there a sheet says it: js/phone.js
-  let sentence = '';
+  let sentence = '', ofPatch = false;
 
   // What two maps of one kind have in common; each one's numbers follow.
   const pairs = {
@@ -15,11 +15,13 @@ SPARE.caption = (element) => {
   };
 
   function write() {
-    const reasons = state.lit && !sheet.matches ? state.reasons : '';
+    const reasons = ofPatch && state.lit && !sheet.matches ? state.reasons : '';
     viewer.classList.toggle('lit', Boolean(reasons));
     if (reasons) caption.innerHTML = reasons;
     else if (caption.textContent !== sentence) caption.textContent = sentence;
   }
+  SPARE.on('cursor', () => { ofPatch = true; });
+  for (const event of ['chosen', 'repaint']) SPARE.on(event, () => { ofPatch = false; write(); });
   SPARE.on('remark', write);
   SPARE.on('unlit', write);
 
