@@ -113,7 +113,10 @@ def singular_squares(features: Tensor) -> Tensor:
     """(min(n, d),) squared singular values of the features, ascending, float64 on the CPU."""
     x = compact(features)
     gram = x @ x.T if len(x) <= x.shape[1] else x.T @ x
-    return torch.linalg.eigvalsh(gram).clamp_min(0).cpu()
+    squares = torch.linalg.eigvalsh(gram).cpu()
+    # What rounding makes of zero would leave a bound above the error of tokens that span all.
+    rounding = len(squares) * torch.finfo(squares.dtype).eps * squares[-1:]
+    return squares.where(squares > rounding, 0.0)
 
 
 def rank(squares: Tensor) -> int:
@@ -231,7 +234,8 @@ def kl_divergence(logits_p: Tensor, logits_q: Tensor) -> Tensor:
         )
     log_p = logits_p.detach().double().log_softmax(dim=-1)
     log_q = logits_q.detach().double().log_softmax(dim=-1)
-    terms = torch.where(log_p == -torch.inf, 0.0, log_p.exp() * (log_p - log_q))
+    p = log_p.exp()
+    terms = torch.where(p == 0, 0.0, p * (log_p - log_q))
     return terms.sum(dim=-1).clamp_min(0)
 
 

@@ -127,6 +127,15 @@ def test_svd_bound_is_the_best_any_k_directions_can_do(d: int) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_no_bound_is_left_where_tokens_span_all(dtype: torch.dtype) -> None:
+    x = (matrix(20, 8).to(dtype) @ matrix(8, 30).to(dtype)).double()
+    x = torch.cat([x[:8], x[:8], torch.zeros(2, 30)])
+    order = PRUNERS["spare-reconstruction"].select(VisualTokens(x), 8).order
+    bound = svd_bound(singular_squares(x), range(9))
+    assert (reconstruction_curve(x, order, range(9)) >= bound).all() and bound[7] > 0
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_rank_counts_directions_and_no_rounding(dtype: torch.dtype) -> None:
     x = (matrix(30, 7) @ matrix(7, 20)).to(dtype)
     assert rank(singular_squares(x)) == 7
@@ -227,6 +236,7 @@ def test_kl_by_hand() -> None:
     assert float(kl_divergence(excluded, q.log())) == pytest.approx(math.log(4))
     assert float(kl_divergence(excluded, excluded)) == 0
     assert float(kl_divergence(p.log(), excluded)) == math.inf
+    assert float(kl_divergence(torch.tensor([0.0, -800.0]), excluded)) == 0
     several = kl_divergence(torch.stack([p.log(), excluded]), torch.stack([q.log()] * 2))
     assert several.tolist() == pytest.approx([expected, math.log(4)], rel=1e-6)
     assert kl_divergence(torch.randn(4, 3, 9), torch.randn(4, 3, 9)).shape == (4, 3)

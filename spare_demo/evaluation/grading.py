@@ -47,8 +47,9 @@ def grade(prediction: str, truth: str) -> bool | None:
         return False
     if words[:3] == _words(CANNOT_TELL):
         return None
-    if truth.isdigit() or truth in _YES_NO:  # these can be said in other words too
-        other = words[0] != truth and (words[0].isdigit() or words[0] in _YES_NO)
+    true = _plain(truth)
+    if true.isdigit() or true in _YES_NO:  # these can be said in other words too
+        other = words[0] != true and (words[0].isdigit() or words[0] in _YES_NO)
         return False if other else None
     return None if set(true_words) <= set(words) else False
 

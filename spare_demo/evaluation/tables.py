@@ -126,6 +126,7 @@ def differences(summary: Summary) -> Table | None:
         return percent(summary.difference.get(column), signed=True) + marks
 
     tests = len(summary.difference)
+    corrections = len(summary.adjusted)
     return Table(
         f"Right answers minus those of {title_of(summary.reference)}, in percentage points",
         _budget_head(summary),
@@ -141,7 +142,7 @@ def differences(summary: Summary) -> Table | None:
             else TOO_FEW
         )
         + f" A dagger: the exact sign-flip test over pictures has p < {LEVEL:g} after Holm's "
-        f"correction for all {tests}; {len(corrected)} have one.",
+        f"correction for all {corrections}; {len(corrected)} have one.",
     )
 
 

@@ -60,7 +60,7 @@ def steps(rows: Tensor, start: Tensor, merit: Tensor, k: int) -> tuple[Tensor, T
     """
     m, b, n = merit.shape
     table = rows @ rows.mT
-    reach = merit * start
+    rounding = merit * start.sqrt()
     # A step reads one and writes the other. Not two halves of one tensor: with an odd number of
     # values the second is aligned otherwise, and Triton would compile the kernel twice.
     u = [merit.new_empty(m, b, n), merit.new_empty(m, b, n)]
@@ -73,7 +73,7 @@ def steps(rows: Tensor, start: Tensor, merit: Tensor, k: int) -> tuple[Tensor, T
     with torch.cuda.device_of(merit):
         for t in range(k):
             _step[grid](
-                *(table, merit, reach, u[t % 2], u[1 - t % 2]),
+                *(table, merit, rounding, u[t % 2], u[1 - t % 2]),
                 *(factor, order, value, second),
                 *(t, b, n, k),
                 TIE=plain.TIE,
@@ -92,7 +92,7 @@ if triton is not None:
     def _step(  # type: ignore[no-untyped-def]  # its parameters are the kernel's
         table,
         merit,
-        reach,
+        rounding,
         u_old,
         u_new,
         factor,
@@ -122,7 +122,7 @@ if triton is not None:
         now = u * tl.load(merit + row * n + every, mask=inside, other=0.0)
         now = tl.where(inside, now, -1.0)
         best = tl.max(now, axis=0)
-        slack = TIE * tl.load(reach + row * n + every, mask=inside, other=0.0)
+        slack = TIE * tl.load(rounding + row * n + every, mask=inside, other=0.0)
         # A token that is picked, or lies in the span, has u of exactly 0 and ties with nothing.
         tied = inside & ((now == best) | ((u > 0) & (now + slack >= best)))
         pick = tl.min(tl.where(tied, every, ALL), axis=0)

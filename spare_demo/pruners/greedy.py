@@ -177,8 +177,9 @@ def _num_valid_steps(order: Tensor, value: Tensor, reach: Tensor) -> Tensor:
     A step is, where something independent was left, and where what it picked is worth more than
     `plain.TRUST` of what any token not yet picked was worth when the round began.
     """
+    picked = reach.gather(-1, order).masked_fill(value <= 0, 0.0)  # no step, no pick
     open_ = reach.scatter(-1, order, 0.0).amax(dim=-1, keepdim=True)  # never picked
-    later = reach.gather(-1, order).flip(-1).cummax(dim=-1).values.flip(-1)  # picked at t or after
+    later = picked.flip(-1).cummax(dim=-1).values.flip(-1)  # picked at t or after
     right = (value > 0) & (value >= plain.TRUST * torch.maximum(open_, later))
     return right.long().cumprod(dim=-1).sum(dim=-1)
 

@@ -19,7 +19,8 @@ DEPENDENT = 1e-6
 float32 at best, and a sine of this size is what rounding leaves of a true dependence there."""
 
 TIE = 2e-14
-"""Values of u this close, against u at the start of a round, differ by rounding alone."""
+"""Values of u this close, against the root of u at the start of a round, differ by rounding alone:
+that is how far rounding moves the squared length of a short row that is left of a unit row."""
 
 TRUST = 1e-6
 """A round ends when the best value falls to this share of what an open token had at its start:
@@ -57,13 +58,13 @@ def _run(
     """The loop itself. start, merit: (n,); writes into factor (k, n), order (k,), best (k, 2)."""
     k, n = factor.shape
     u = np.where(start > DEPENDENT**2, start, 0.0)
-    slack = TIE * merit * start
+    reach, slack = merit * start, TIE * merit * np.sqrt(start)
     values, scratch, flag = np.empty(n), np.empty(n), np.empty(n, bool)
     for t in range(k):
         np.multiply(merit, u, out=values)
         top = int(values.argmax())
         value = values[top]
-        if not value > 0 or value * TIE < TRUST * slack.max():
+        if not value > 0 or value < TRUST * reach.max():
             break
         np.add(values, slack, out=scratch)
         pick = int(np.greater_equal(scratch, value, out=flag).argmax())  # the first of the tied
@@ -76,5 +77,5 @@ def _run(
         np.subtract(cosines.row(pick, values, k - t), row, out=row)
         row *= u[pick] ** -0.5
         u -= np.multiply(row, row, out=scratch)
-        u[pick] = slack[pick] = 0.0
+        u[pick] = reach[pick] = slack[pick] = 0.0
         u *= np.greater(u, DEPENDENT**2, out=flag)

@@ -97,6 +97,7 @@ def test_a_letter_is_its_choice_where_another_ones_text_is_that_letter(
         ("There is one", "yes", None),
         ("yes, there is", "yes", None),
         ("No, there is not", "yes", False),
+        ("It is there", "Yes.", None),
     ],
 )
 def test_an_answer_with_more_words_than_the_truth_is_left_to_a_judge_unless_surely_another(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 import references
 import torch
@@ -97,6 +99,27 @@ def test_ties_go_to_the_lower_index(seed: int, d: int) -> None:
     order, _ = pick(copies, merit, min(7, d))
     first = {int(s): source.tolist().index(s) for s in range(7)}
     assert order == [first[int(source[i])] for i in order]
+
+
+@pytest.mark.parametrize("apart", [1e-2, 1e-3, 1e-4, 1e-5])
+def test_twins_are_ties_however_near_each_other_all_rows_lie(apart: float) -> None:
+    for seed in range(5):
+        x, _ = random(40, 80, seed)
+        x = x[0] / x[0].norm() + apart * x[1:] / x[1:].norm(dim=1, keepdim=True)
+        order, _ = pick(torch.cat([x, 3 * x]), torch.ones(78), 30)
+        assert max(order) < 39
+
+
+def test_what_few_picks_are_is_what_the_first_of_many_are() -> None:
+    """Also where tokens run out in the round in which two of them differ by rounding alone."""
+    merit = torch.tensor([1.0] + 5 * [1e-7], dtype=torch.float64)
+    for size, apart in itertools.product((1e-3, 1e-2, 1e-1), (5e-15, 1e-14, 2e-14)):
+        x = torch.zeros(6, 3, dtype=torch.float64)
+        x[[0, 5], 0] = 1
+        for token, sine in ((1, size), (2, (size**2 + apart) ** 0.5)):
+            x[token, 0], x[token, token] = (1 - sine**2) ** 0.5, sine
+        x[3:5] = x[1:3]
+        assert pick(x, merit, 6)[0][:2] == pick(x, merit, 2)[0]
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
