@@ -152,7 +152,7 @@ def drop_messages_to_nobody(demo: gr.Blocks) -> None:
         if event.session_hash in queue.pending_messages_per_session:
             send(event, message)
 
-    queue.send_message = send_to_known  # type: ignore[method-assign]
+    queue.send_message = send_to_known  # type: ignore[assignment, method-assign]
 
 
 class _MeanTimes(defaultdict[Any, ProcessTime]):
