@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
 
 from spare_demo.cli import options
@@ -60,8 +61,8 @@ def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
         --without-language-model
                      load the vision side alone: picks and maps but no answers, at a fraction of
                      the download
-        --methods    names that the command methods lists; all: every one that this model can run
-                     at the budget (default: {usual})
+        --methods    names that the command methods lists; all: every other one that this model
+                     can run at the budget (default: {usual})
         --set        a setting of a method, such as divprune.metric=euclidean; may be repeated
         --picks      also compare these lists of patches: JSON, or an earlier result.json
         --budget     visual tokens kept, or a share such as "10%%" (default: %(default)s)
@@ -103,10 +104,10 @@ def run(arguments: argparse.Namespace, settings: Settings) -> None:
     question = settings.check_question(arguments.question)
     changes = read_options(arguments.options, PRUNERS)
     methods: dict[str, Method | Selection | LayerPlan] = {}
-    every = arguments.methods == ["all"]
+    typed = [name for name in arguments.methods if name != "all"]
+    untyped = [name for name in PRUNERS if name not in typed] if "all" in arguments.methods else []
     if arguments.methods:
-        names = list(PRUNERS) if every else arguments.methods
-        methods |= choose(names, arguments.seed, changes)
+        methods |= choose([*typed, *untyped], arguments.seed, changes)
     if arguments.picks is not None:
         text = Path(arguments.picks).read_text(encoding="utf-8-sig", errors="replace")
         imported = read_pick_lists(text, Path(arguments.picks).stem)
@@ -130,8 +131,8 @@ def run(arguments: argparse.Namespace, settings: Settings) -> None:
     model = _load(arguments)
     request = dataclasses.replace(request, image=photo)
     view = encode(model, request)
-    if every:
-        request = _leave_out(request, model, view)
+    if untyped:
+        request = _leave_out(request, model, view, untyped)
     result = finish(model, request, view)
     _write(result, arguments)
     if arguments.carrier:
@@ -139,14 +140,16 @@ def run(arguments: argparse.Namespace, settings: Settings) -> None:
     write_film(arguments.film, model, result, settings.marks)
 
 
-def _leave_out(request: Request, model: Model, view: View) -> Request:
-    """The request without the methods that cannot run here; prints a line for each."""
+def _leave_out(request: Request, model: Model, view: View, untyped: Sequence[str]) -> Request:
+    """The request without those of the untyped methods that cannot run here; prints a line for
+    each."""
     n = view.tokens.n
     budget, with_text = request.budget_of(n), bool(view.question.strip())
     _, reasons = able_methods(model, n, budget, with_text, request.relevance.guidance_text)
-    for name, reason in reasons.items():
-        options.print_wrapped(f"{PRUNERS[name].title} is left out: {reason}.")
-    methods = {label: method for label, method in request.labelled.items() if label not in reasons}
+    left_out = [name for name in untyped if name in reasons]
+    for name in left_out:
+        options.print_wrapped(f"{PRUNERS[name].title} is left out: {reasons[name]}.")
+    methods = {label: method for label, method in request.labelled.items() if label not in left_out}
     return dataclasses.replace(request, methods=methods)
 
 

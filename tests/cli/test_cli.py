@@ -868,3 +868,13 @@ def test_all_methods_are_those_that_can_run(run: Run, capsys: pytest.CaptureFixt
     methods = json.loads((out / "result.json").read_text())["methods"]
     assert status == 0 and "spare" not in methods and "spare-reconstruction" in methods
     assert "SPARE is left out: it needs a question." in capsys.readouterr().out
+
+
+def test_a_method_may_stand_beside_all_and_is_then_not_left_out(
+    run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, data = recorded(run, "--methods", "all", "random")
+    assert list(data["methods"])[:2] == ["random", "spare"] and "fastv" not in data["methods"]
+    capsys.readouterr()
+    assert run("--methods", "fastv", "all")[0] == 1
+    assert "FastV cannot meet a budget of 5" in " ".join(capsys.readouterr().err.split())
