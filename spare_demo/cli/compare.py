@@ -23,7 +23,7 @@ from spare_demo.models import Model, View, bits_of, load_model
 from spare_demo.models.loading.catalogue import AUTO
 from spare_demo.pruners import PRUNERS, LayerPlan, Method
 from spare_demo.pruners.options import read_options
-from spare_demo.results.drawings import PANELS, USUAL
+from spare_demo.results.drawings import MANY, OF_MANY, PANELS, USUAL
 from spare_demo.results.export import cite, write_files
 from spare_demo.results.io import read_pick_lists, read_result
 from spare_demo.settings import Settings
@@ -125,6 +125,8 @@ def run(arguments: argparse.Namespace, settings: Settings) -> None:
         **options.question_options(arguments),
     )
     _check_files(arguments, len(request.labelled))
+    by_hand = [method.by_hand for method in request.labelled.values()]
+    _check_panels(arguments, settings, by_hand.count(False), has_kl=False)
     check_film(arguments, request.labelled)
     photo = open_local_picture(arguments.image, settings.max_pixels)
 
@@ -163,6 +165,26 @@ def _check_files(arguments: argparse.Namespace, methods: int) -> None:
     options.check_file(result)
 
 
+def _check_panels(
+    arguments: argparse.Namespace, settings: Settings, methods: int, has_kl: bool
+) -> None:
+    """ValueError, with a sentence to show, for a panel that was typed and cannot be drawn.
+
+    methods: how many are compared, without sets made by hand. has_kl: whether KL was measured.
+    """
+    if not options.given(add_options, settings, arguments.words, ["panels"]):
+        return
+    if "kl" in arguments.panels and not has_kl:
+        raise ValueError(
+            "The panel kl draws what only the page measures. Leave it out; or measure KL on the "
+            "page, save result.json there, and draw that with --from, without --again."
+        )
+    if methods < MANY and (of_many := [name for name in arguments.panels if name in OF_MANY]):
+        raise ValueError(
+            f"The panel {of_many[0]} needs {MANY} methods or more. Leave it out, or compare more."
+        )
+
+
 def _compare_from(arguments: argparse.Namespace, settings: Settings) -> None:
     if arguments.carrier:
         arguments.wrong("--carrier asks about a picture; give IMAGE and QUESTION, without --from")
@@ -182,6 +204,9 @@ def _compare_from(arguments: argparse.Namespace, settings: Settings) -> None:
         options.print_wrapped(note)
     first = saved.result
     _check_files(arguments, len(first.methods))
+    by_hand = [record.name is None for record in first.methods.values()]
+    has_kl = first.kl is not None and not arguments.again
+    _check_panels(arguments, settings, by_hand.count(False), has_kl)
     if arguments.film is not None and not arguments.again:
         raise ValueError("A film asks the model at every step. Add --again, or leave --film out.")
     if not arguments.again:

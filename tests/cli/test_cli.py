@@ -391,6 +391,9 @@ def test_without_a_question_the_note_is_printed(
         (["--film", "a.gif", "--html", "./a.gif"], "a.gif cannot both be written"),
         (["--html", "."], "is a folder. Name a file"),
         (["--html", "page.html", "--methods", "spare"], "two methods side by side"),
+        (["--panels", "kept", "kl"], "The panel kl draws what only the page measures."),
+        (["--panels", "kept", "grid"], "The panel grid needs 3 methods or more."),
+        (["--panels", "consensus", "--methods", "spare", "uniform"], "The panel consensus needs 3"),
     ],
 )
 def test_what_cannot_be_is_refused_in_a_sentence_before_a_model_is_loaded(
@@ -509,8 +512,9 @@ def test_the_tables_list_everything(
 def test_from_draws_the_same_bytes_without_a_model(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    panels = ["--panels", *PANELS]
-    out, _ = recorded(run, *panels, "--zip", "--methods", "spare", "random", "--budget", "6")
+    panels = ["--panels", *(name for name in PANELS if name != "kl")]
+    methods = ["--methods", "spare", "random", "uniform"]
+    out, _ = recorded(run, *panels, "--zip", *methods, "--budget", "6")
     monkeypatch.setattr(
         "spare_demo.cli.compare.load_model", lambda *_: pytest.fail("loaded a model")
     )
@@ -527,6 +531,9 @@ def test_from_draws_the_same_bytes_without_a_model(
     told = capsys.readouterr().out.rpartition("\n\n")[0].strip()
     assert told.startswith(QUESTION)
     assert told in printed
+    for more in ([], ["--again"]):
+        assert main([*argv[:5], "--panels", "kl", *more]) == 1
+        assert "The panel kl draws what" in capsys.readouterr().err
 
 
 def test_from_and_again_asks_the_model_the_same(
