@@ -364,7 +364,9 @@ def test_without_a_question_the_note_is_printed(
 ) -> None:
     out, _ = recorded(run, question="", panels=())
     assert not (out / "relevance.png").exists()
-    assert "the text part of SPARE is off" in " ".join(capsys.readouterr().out.split())
+    printed = capsys.readouterr().out
+    assert "the text part of SPARE is off" in " ".join(printed.split())
+    assert re.search(r"^SPARE, reconstruction only +5 ", printed, re.MULTILINE)
 
 
 @pytest.mark.parametrize(
