@@ -191,7 +191,7 @@ class Method(ABC):
         for field in dataclasses.fields(method):
             choices = field.metadata.get("choices")
             value = getattr(self, field.name)
-            problem = f"{field.name}={brief(value)} is not a setting of {type(self).__name__}."
+            problem = f"{field.name} of {type(self).__name__} cannot be {brief(value)}."
             if choices and value not in choices:
                 raise ValueError(f"{problem} Choose one of: {', '.join(choices)}.")
             if field.metadata.get("limits"):

@@ -77,7 +77,7 @@ def test_a_language_model_too_shallow_or_of_another_kind_is_said() -> None:
         ({"step": float("nan")}, "Choose a number from"),
         ({"step": "2"}, "Choose a number from"),
         ({"step": True}, "Choose a number from"),
-        ({"directions": 2.0}, "directions=2.0 is not a setting of ZooPrune. Choose a whole number"),
+        ({"directions": 2.0}, "directions of ZooPrune cannot be 2.0. Choose a whole number"),
         ({"directions": 1025}, "Choose a whole number from 1 to 1024"),
     ],
 )
