@@ -177,7 +177,7 @@ def run_compare(
     arguments = comparing.arguments(
         *(parts.name, parts.device, parts.picture, out, parts.budget, methods)
     )
-    arguments += ["--bits", str(bits), "--panels", "consensus"]
+    arguments += ["--bits", str(bits), "--panels", "difference"]
     figures["methods"] = len(methods)
     run_to_end(parts, "spare_demo.cli.main", arguments, figures)
     estimate_memory(parts, bits, figures)

@@ -125,6 +125,7 @@ def compared(photo_file: str, question: str, method: str, setting: str) -> dict[
         ("mine = spare_demo.pruners.random:Random", "'mine', but its name is 'random'"),
         ("mine = json:JSONDecoder", "'mine', but is not one"),
         ("every-other = undecorated:EveryOther", "EveryOther must be a dataclass"),
+        ("every-other = misspelt:EveryOther", "The method 'every-other' cannot need 'attention'"),
     ],
 )
 def test_one_that_cannot_be_added_is_a_sentence(
@@ -135,6 +136,8 @@ def test_one_that_cannot_be_added_is_a_sentence(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     (tmp_path / "undecorated.py").write_text(FILE.replace("@dataclass(frozen=True)", ""))
+    misspelt = FILE.replace("step: int", "needs = frozenset({'attention'})\n    step: int")
+    (tmp_path / "misspelt.py").write_text(misspelt)
     install(tmp_path, f"[spare_demo.methods]\n{entry}\n", monkeypatch)
     assert program.main(["methods"]) == 1
     assert sentence in capsys.readouterr().err

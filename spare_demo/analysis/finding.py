@@ -5,7 +5,7 @@ Made of what the result holds, and of this picture, question and budget alone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from spare_demo import measures
 from spare_demo.analysis.answer_shift import first_difference
@@ -125,10 +125,11 @@ def kept_sentence(
     sets = [set(kept.order.tolist()) for kept in plain.values()]
     common, sizes = len(set.intersection(*sets)), [len(one) for one in sets]
     if len(set(sizes)) == 1:
-        sentence = f"{_list([*names.values()])} keep {common} of their {sizes[0]} tokens in common."
+        subject = _list([*names.values()], _noun(names, names))
+        sentence = f"{subject} keep {common} of their {sizes[0]} tokens in common."
     else:
         counts = [f"{name} {size}" for name, size in zip(names.values(), sizes, strict=True)]
-        sentence = f"{common} tokens are kept in common: of {_list(counts)}."
+        sentence = f"{common} tokens are kept in common: of {_list(counts, _noun(names, names))}."
     if jaccard and len(sets) == 2:
         one, other = (kept.order for kept in plain.values())
         index = measures.jaccard(one, other, n)
@@ -200,7 +201,7 @@ def _against_unpruned(answers: Mapping[str, Answer], names: Mapping[str, str]) -
     else:  # the words would say too much, or not what differs
         clauses = [f"{_does(same, names, 'answer')} as all tokens do"] if same else []
         if len(others) > _MOST_NAMES:
-            clauses.append(f"{len(others)} methods answer otherwise")
+            clauses.append(f"{len(others)} {_noun(others, names)} answer otherwise")
         else:
             reference = "" if same else " from the answer with all tokens"  # named once
             for label, k in others.items():
@@ -240,16 +241,21 @@ def _answers(labels: Sequence[str], answers: Mapping[str, Answer], names: Mappin
 
 def _does(labels: Sequence[str], names: Mapping[str, str], verb: str) -> str:
     """ "SPARE still answers", "SPARE and CDPruner both still answer"."""
-    subject = _list([names[label] for label in labels])
+    subject = _list([names[label] for label in labels], _noun(labels, names))
     if len(labels) == 1:
         return f"{subject} {verb}s"
     both = "both " if len(labels) == 2 else ""
     return f"{subject} {both}{verb}"
 
 
-def _list(words: Sequence[str]) -> str:
+def _noun(labels: Iterable[str], names: Mapping[str, str]) -> str:
+    """What to call many labels: a set made by hand, whose name is its label, is no method."""
+    return "selections" if any(names[label] == label for label in labels) else "methods"
+
+
+def _list(words: Sequence[str], noun: str = "methods") -> str:
     if len(words) > _MOST_NAMES:
-        return f"{len(words)} methods"
+        return f"{len(words)} {noun}"
     return listed(words)
 
 

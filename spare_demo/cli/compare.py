@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
 
 from spare_demo.cli import options
@@ -22,7 +23,7 @@ from spare_demo.models import Model, View, bits_of, load_model
 from spare_demo.models.loading.catalogue import AUTO
 from spare_demo.pruners import PRUNERS, LayerPlan, Method
 from spare_demo.pruners.options import read_options
-from spare_demo.results.drawings import PANELS, USUAL
+from spare_demo.results.drawings import MANY, OF_MANY, PANELS, USUAL
 from spare_demo.results.export import cite, write_files
 from spare_demo.results.io import read_pick_lists, read_result
 from spare_demo.settings import Settings
@@ -60,8 +61,8 @@ def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
         --without-language-model
                      load the vision side alone: picks and maps but no answers, at a fraction of
                      the download
-        --methods    names that the command methods lists; all: every one that this model can run
-                     at the budget (default: {usual})
+        --methods    names that the command methods lists; all: every other one that this model
+                     can run at the budget (default: {usual})
         --set        a setting of a method, such as divprune.metric=euclidean; may be repeated
         --picks      also compare these lists of patches: JSON, or an earlier result.json
         --budget     visual tokens kept, or a share such as "10%%" (default: %(default)s)
@@ -103,10 +104,10 @@ def run(arguments: argparse.Namespace, settings: Settings) -> None:
     question = settings.check_question(arguments.question)
     changes = read_options(arguments.options, PRUNERS)
     methods: dict[str, Method | Selection | LayerPlan] = {}
-    every = arguments.methods == ["all"]
+    typed = [name for name in arguments.methods if name != "all"]
+    untyped = [name for name in PRUNERS if name not in typed] if "all" in arguments.methods else []
     if arguments.methods:
-        names = list(PRUNERS) if every else arguments.methods
-        methods |= choose(names, arguments.seed, changes)
+        methods |= choose([*typed, *untyped], arguments.seed, changes)
     if arguments.picks is not None:
         text = Path(arguments.picks).read_text(encoding="utf-8-sig", errors="replace")
         imported = read_pick_lists(text, Path(arguments.picks).stem)
@@ -124,14 +125,16 @@ def run(arguments: argparse.Namespace, settings: Settings) -> None:
         **options.question_options(arguments),
     )
     _check_files(arguments, len(request.labelled))
+    by_hand = [method.by_hand for method in request.labelled.values()]
+    _check_panels(arguments, settings, by_hand.count(False), has_kl=False)
     check_film(arguments, request.labelled)
     photo = open_local_picture(arguments.image, settings.max_pixels)
 
     model = _load(arguments)
     request = dataclasses.replace(request, image=photo)
     view = encode(model, request)
-    if every:
-        request = _leave_out(request, model, view)
+    if untyped:
+        request = _leave_out(request, model, view, untyped)
     result = finish(model, request, view)
     _write(result, arguments)
     if arguments.carrier:
@@ -139,14 +142,16 @@ def run(arguments: argparse.Namespace, settings: Settings) -> None:
     write_film(arguments.film, model, result, settings.marks)
 
 
-def _leave_out(request: Request, model: Model, view: View) -> Request:
-    """The request without the methods that cannot run here; prints a line for each."""
+def _leave_out(request: Request, model: Model, view: View, untyped: Sequence[str]) -> Request:
+    """The request without those of the untyped methods that cannot run here; prints a line for
+    each."""
     n = view.tokens.n
     budget, with_text = request.budget_of(n), bool(view.question.strip())
     _, reasons = able_methods(model, n, budget, with_text, request.relevance.guidance_text)
-    for name, reason in reasons.items():
-        options.print_wrapped(f"{PRUNERS[name].title} is left out: {reason}.")
-    methods = {label: method for label, method in request.labelled.items() if label not in reasons}
+    left_out = [name for name in untyped if name in reasons]
+    for name in left_out:
+        options.print_wrapped(f"{PRUNERS[name].title} is left out: {reasons[name]}.")
+    methods = {label: method for label, method in request.labelled.items() if label not in left_out}
     return dataclasses.replace(request, methods=methods)
 
 
@@ -158,6 +163,26 @@ def _check_files(arguments: argparse.Namespace, methods: int) -> None:
             raise ValueError("--html shows two methods side by side. Compare one more.")
         options.check_file(Path(arguments.html), result, arguments.film)
     options.check_file(result)
+
+
+def _check_panels(
+    arguments: argparse.Namespace, settings: Settings, methods: int, has_kl: bool
+) -> None:
+    """ValueError, with a sentence to show, for a panel that was typed and cannot be drawn.
+
+    methods: how many are compared, without sets made by hand. has_kl: whether KL was measured.
+    """
+    if not options.given(add_options, settings, arguments.words, ["panels"]):
+        return
+    if "kl" in arguments.panels and not has_kl:
+        raise ValueError(
+            "The panel kl draws what only the page measures. Leave it out; or measure KL on the "
+            "page, save result.json there, and draw that with --from, without --again."
+        )
+    if methods < MANY and (of_many := [name for name in arguments.panels if name in OF_MANY]):
+        raise ValueError(
+            f"The panel {of_many[0]} needs {MANY} methods or more. Leave it out, or compare more."
+        )
 
 
 def _compare_from(arguments: argparse.Namespace, settings: Settings) -> None:
@@ -179,6 +204,9 @@ def _compare_from(arguments: argparse.Namespace, settings: Settings) -> None:
         options.print_wrapped(note)
     first = saved.result
     _check_files(arguments, len(first.methods))
+    by_hand = [record.name is None for record in first.methods.values()]
+    has_kl = first.kl is not None and not arguments.again
+    _check_panels(arguments, settings, by_hand.count(False), has_kl)
     if arguments.film is not None and not arguments.again:
         raise ValueError("A film asks the model at every step. Add --again, or leave --film out.")
     if not arguments.again:

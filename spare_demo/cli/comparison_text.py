@@ -13,6 +13,7 @@ from spare_demo.comparison.result import Result
 from spare_demo.evaluation.grading import grade_all
 from spare_demo.models import Answer, Model, View
 from spare_demo.models.generate.decoder_inputs import NO_LANGUAGE_MODEL
+from spare_demo.pruners import PRUNERS
 from spare_demo.render.canvas import Canvas
 from spare_demo.scenes.asked import asked_in
 from spare_demo.scenes.sets import read_signature
@@ -54,7 +55,9 @@ def print_headline(result: Result, path: str | None) -> None:
 
 def print_report(result: Result) -> None:
     """Prints question, tokens, times and answers, and the sentences about them."""
-    titles = {UNPRUNED: "All tokens", **result.titles}
+    # A method's name as a label would hide that its text-free form ran.
+    ran = {label: record.title for label, record in result.methods.items() if label in PRUNERS}
+    titles = {UNPRUNED: "All tokens", **result.titles, **ran}
     print(f"\n{result.question or '(no question)'}\n")
     rows = cost.cost_rows(result.answers)
     if not rows:

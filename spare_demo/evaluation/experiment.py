@@ -14,6 +14,7 @@ from spare_demo.evaluation.budgets import Budget, as_share, axis_value
 from spare_demo.evaluation.variants import Variant
 from spare_demo.models import Model
 from spare_demo.pruners import Method
+from spare_demo.pruners.base import check_budget
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,12 @@ class Experiment(QuestionOptions):
         lowest = {label: m.lowest(n, layers) for label, m in self.methods.items() if m.inside}
         least = {label: as_share(k, n) if shares else k for label, k in lowest.items()}
         return dataclasses.replace(self, least=least)
+
+    def check_budgets(self, model: Model) -> None:
+        """ValueError for a budget above the number of visual tokens that any picture can have."""
+        most = self.budgets[-1] if self.budgets and self.methods else 1
+        if isinstance(most, int):
+            check_budget(most, model.most_tokens)
 
     def budgets_of(self, label: str) -> tuple[Budget, ...]:
         """The budgets that a method is measured at."""
@@ -105,8 +112,9 @@ def fit(model: Model, experiment: Experiment, leave_out: bool) -> Fitted:
     leave_out: whether a method that it cannot run is left out with a note.
 
     Raises ValueError: one that it cannot run, where none is left out; an aspect or positions it
-    does not know.
+    does not know; and as `Experiment.check_budgets`.
     """
+    experiment.check_budgets(model)
     experiment = dataclasses.replace(
         experiment,
         aspect=model.aspect(experiment.aspect),

@@ -26,7 +26,6 @@ from spare_demo.images.load import PictureError
 from spare_demo.models import Model, Picture, View
 from spare_demo.models.base import LongQuestion
 from spare_demo.models.generate.batch import ShortAnswer
-from spare_demo.pruners.base import check_budget
 from spare_demo.pruners.plan import Pruning
 from spare_demo.relevance import RelevanceOptions
 
@@ -55,9 +54,7 @@ def run(
     Raises PictureError: naming the picture. ValueError: a budget above the number of visual tokens
     that any picture can have, or a method that needs a question's text where the model has none.
     """
-    most = experiment.budgets[-1] if experiment.budgets and experiment.methods else 1
-    if isinstance(most, int):
-        check_budget(most, model.most_tokens)
+    experiment.check_budgets(model)
     for sheet in sheets:
         if (sheet.set, sheet.picture) in done:
             continue

@@ -11,6 +11,7 @@ import operator
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from reprlib import repr as brief
+from traceback import walk_tb
 from typing import Any
 
 import torch
@@ -190,7 +191,7 @@ class Method(ABC):
         for field in dataclasses.fields(method):
             choices = field.metadata.get("choices")
             value = getattr(self, field.name)
-            problem = f"{field.name}={brief(value)} is not a setting of {type(self).__name__}."
+            problem = f"{field.name} of {type(self).__name__} cannot be {brief(value)}."
             if choices and value not in choices:
                 raise ValueError(f"{problem} Choose one of: {', '.join(choices)}.")
             if field.metadata.get("limits"):
@@ -200,6 +201,12 @@ class Method(ABC):
                 if isinstance(value, bool) or not number or not low <= value <= high:
                     kind = "whole number" if whole else "number"
                     raise ValueError(f"{problem} Choose a {kind} from {low} to {high}.")
+        for need in self.needs:
+            if need not in FIELDS:
+                raise ValueError(
+                    f"The method {self.name!r} cannot need {brief(need)}. In its needs, name "
+                    f"fields of: {', '.join(FIELDS)}."
+                )
 
 
 class Pruner(Method):
@@ -211,8 +218,8 @@ class Pruner(Method):
         A method that merges makes `budget` rows; its `order` holds the tokens that they grew from.
 
         Raises ValueError if tokens are no VisualTokens, if budget is not a whole number from 1 to
-        tokens.n, as `check`, and where a method of one's own keeps another number of tokens. The
-        tokens are not modified.
+        tokens.n, as `check`, and, naming the method, where its `_select` raises one or keeps
+        another number of tokens. The tokens are not modified.
         """
         if not isinstance(tokens, VisualTokens):
             raise ValueError(
@@ -222,16 +229,23 @@ class Pruner(Method):
         k = check_budget(budget, tokens.n)
         self.check(tokens)
         before = _state(tokens.features)
-        with torch.no_grad():
-            selection = self._select(tokens, k)
         problem = f"The method {self.name!r} was asked for {k} visual tokens and"
+        try:
+            with torch.no_grad():
+                selection = self._select(tokens, k)
+            if isinstance(selection, Selection):
+                selection.check(tokens.n)
+        except ValueError as error:
+            if type(error).__module__.startswith("spare_demo."):  # of memory, an unloaded model
+                raise
+            raise ValueError(f"{problem} failed{_line_of(self, error)}: {error}") from error
         if _state(tokens.features) != before:  # others, and the model's answers, read them too
             raise ValueError(f"{problem} changed their features. Let its _select change a clone.")
         if not isinstance(selection, Selection):
             raise ValueError(f"{problem} its _select returned no Selection. Let it return one.")
         if selection.size != k and not (self.by_hand or self.sizes_itself):
             raise ValueError(f"{problem} kept {selection.size}. Let its _select return {k}.")
-        return selection.check(tokens.n)
+        return selection
 
     def plan(self, view: PlanInput, budget: int) -> LayerPlan:
         """Raises ValueError: it chooses before the language model, by `select`."""
@@ -243,6 +257,14 @@ class Pruner(Method):
     @abstractmethod
     def _select(self, tokens: VisualTokens, k: int) -> Selection:
         """`select` with everything checked: 1 <= k <= n, and text where it is needed."""
+
+
+def _line_of(method: Method, error: Exception) -> str:
+    """Where in the method's own file an error came from, in words; "" if from nowhere in it."""
+    module = type(method).__module__
+    frames = walk_tb(error.__traceback__)
+    lines = [line for frame, line in frames if frame.f_globals["__name__"] == module]
+    return f" in line {lines[-1]} of {module}" if lines else ""
 
 
 def _state(matrix: Tensor) -> tuple[int, list[float]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from reprlib import repr as brief
 from typing import NamedTuple
 
 
@@ -51,14 +50,6 @@ _BY_WORDS = ", unless by its language model's words (guidance_text=words)"
 
 
 def missing_reason(field: str, supplies: Collection[str]) -> str:
-    """Why a model that fills only the fields ``supplies`` of VisualTokens cannot give this one.
-
-    Raises ValueError for a field that no model fills, such as a misspelt one.
-    """
-    if field not in FIELDS:
-        raise ValueError(
-            f"A method cannot need {brief(field)}. In its needs, name fields of: "
-            f"{', '.join(FIELDS)}."
-        )
+    """Why a model that fills only the fields ``supplies`` of VisualTokens cannot give this one."""
     other = _BY_WORDS if field == "clip_text" and "words" in supplies else ""
     return FIELDS[field].missing + other

@@ -105,9 +105,10 @@ def no_method(name: object, methods: Mapping[str, Any]) -> str:
     plain, mark, _ = name.partition("@")
     if mark and plain.partition(":")[0] in methods:
         return (
-            f"{brief(name)} is a label that evaluate alone reads. Write {plain!r:.200}, and what "
-            "stands after the @ as an option, such as --guidance-text words (in Python "
-            'guidance_text="words").'
+            f"{brief(name)} is a label that evaluate alone reads. Write {plain!r:.200}. For what "
+            "stands after the @ the command compare has options, such as --guidance-text words. In "
+            "Python, compare takes relevance=RelevanceOptions(…) and positions; prune takes "
+            "guidance_text and positions alone."
         )
     near = difflib.get_close_matches(name.lower(), methods, 1)
     meant = f" Did you mean {near[0]}?" if near else ""
@@ -140,7 +141,7 @@ def read_value(method: Any, field: str, text: str) -> Any:
     except (KeyError, ValueError):
         if limits:
             return text  # the method says itself what it wants instead
-        problem = f"{field}={brief(text)} is not a setting of {type(method).__name__}."
+        problem = f"{field} of {type(method).__name__} cannot be {brief(text)}."
         raise ValueError(f"{problem} Choose {kind}.") from None
 
 

@@ -46,7 +46,7 @@ PANELS = {
 OF_MANY = ("grid", "consensus")
 """Those that only a comparison of many methods has."""
 
-_MANY = 3
+MANY = 3
 """Methods from which on a comparison has these; sets made by hand are none."""
 
 USUAL = ("kept", *OF_MANY, "relevance", "difference", "comparison", "reconstruction")
@@ -92,7 +92,7 @@ def drawings(comparison: Result, panels: Collection[str] = USUAL) -> Iterator[Dr
                 continue
             name = f"kept-{slugs[label]}-from-layer-{layer_set.layer + 1}"
             yield Drawing(name, _layer_picture(comparison, canvas, label, layer_set))
-    if sum(record.name is not None for record in comparison.methods.values()) >= _MANY:
+    if sum(record.name is not None for record in comparison.methods.values()) >= MANY:
         if "grid" in panels:
             yield Drawing("grid", methods_grid(canvas, cells(comparison)))
         if "consensus" in panels and (agreement := consensus(comparison, canvas)):

@@ -309,6 +309,12 @@ def test_of_many_methods_it_gives_counts() -> None:
         "With 4 of 16 tokens, M0 answers as all tokens do; 5 methods answer otherwise."
     )
     assert head(many, "a") == "With 4 of 16 tokens, M0 still answers a; 5 methods answer b."
+    by_hand = replace(many, methods={**methods, "5": MethodRecord(None, "5")})
+    assert "; 5 selections answer otherwise." in head(by_hand, None)
+    assert "; 5 selections answer b." in head(by_hand, "a")
+    sets = dict.fromkeys(methods, A)
+    assert kept_sentence(methods, sets, N).startswith("6 methods keep 4 of")
+    assert kept_sentence(by_hand.methods, sets, N).startswith("6 selections keep 4 of")
 
 
 ALL = list(itertools.product(["FOX", "TEA", "CUP"], repeat=3))

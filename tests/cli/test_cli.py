@@ -364,7 +364,9 @@ def test_without_a_question_the_note_is_printed(
 ) -> None:
     out, _ = recorded(run, question="", panels=())
     assert not (out / "relevance.png").exists()
-    assert "the text part of SPARE is off" in " ".join(capsys.readouterr().out.split())
+    printed = capsys.readouterr().out
+    assert "the text part of SPARE is off" in " ".join(printed.split())
+    assert re.search(r"^SPARE, reconstruction only +5 ", printed, re.MULTILINE)
 
 
 @pytest.mark.parametrize(
@@ -391,6 +393,9 @@ def test_without_a_question_the_note_is_printed(
         (["--film", "a.gif", "--html", "./a.gif"], "a.gif cannot both be written"),
         (["--html", "."], "is a folder. Name a file"),
         (["--html", "page.html", "--methods", "spare"], "two methods side by side"),
+        (["--panels", "kept", "kl"], "The panel kl draws what only the page measures."),
+        (["--panels", "kept", "grid"], "The panel grid needs 3 methods or more."),
+        (["--panels", "consensus", "--methods", "spare", "uniform"], "The panel consensus needs 3"),
     ],
 )
 def test_what_cannot_be_is_refused_in_a_sentence_before_a_model_is_loaded(
@@ -509,8 +514,9 @@ def test_the_tables_list_everything(
 def test_from_draws_the_same_bytes_without_a_model(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    panels = ["--panels", *PANELS]
-    out, _ = recorded(run, *panels, "--zip", "--methods", "spare", "random", "--budget", "6")
+    panels = ["--panels", *(name for name in PANELS if name != "kl")]
+    methods = ["--methods", "spare", "random", "uniform"]
+    out, _ = recorded(run, *panels, "--zip", *methods, "--budget", "6")
     monkeypatch.setattr(
         "spare_demo.cli.compare.load_model", lambda *_: pytest.fail("loaded a model")
     )
@@ -527,6 +533,9 @@ def test_from_draws_the_same_bytes_without_a_model(
     told = capsys.readouterr().out.rpartition("\n\n")[0].strip()
     assert told.startswith(QUESTION)
     assert told in printed
+    for more in ([], ["--again"]):
+        assert main([*argv[:5], "--panels", "kl", *more]) == 1
+        assert "The panel kl draws what" in capsys.readouterr().err
 
 
 def test_from_and_again_asks_the_model_the_same(
@@ -868,3 +877,13 @@ def test_all_methods_are_those_that_can_run(run: Run, capsys: pytest.CaptureFixt
     methods = json.loads((out / "result.json").read_text())["methods"]
     assert status == 0 and "spare" not in methods and "spare-reconstruction" in methods
     assert "SPARE is left out: it needs a question." in capsys.readouterr().out
+
+
+def test_a_method_may_stand_beside_all_and_is_then_not_left_out(
+    run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, data = recorded(run, "--methods", "all", "random")
+    assert list(data["methods"])[:2] == ["random", "spare"] and "fastv" not in data["methods"]
+    capsys.readouterr()
+    assert run("--methods", "fastv", "all")[0] == 1
+    assert "FastV cannot meet a budget of 5" in " ".join(capsys.readouterr().err.split())

@@ -331,11 +331,12 @@ def test_what_cannot_be_is_refused_before_a_model_is_loaded(
     assert says in refusal(*options)
 
 
-def test_a_budget_beyond_the_tokens_is_a_sentence(
-    measure, capsys: pytest.CaptureFixture[str]
+def test_a_budget_beyond_the_tokens_is_a_sentence_and_leaves_no_folder(
+    measure, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert measure("--budgets", "17", "--questions", "2") == 1
     assert "1 to 16" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_method_that_a_model_cannot_run_is_refused_or_left_out(

@@ -34,7 +34,7 @@ def test_numbers_may_come_as_texts() -> None:
     ("arguments", "sentence"),
     [
         ({"method": "spar"}, "There is no method 'spar'. Did you mean spare?"),
-        ({"method": "divprune:metric=x"}, "metric='x' is not a setting"),
+        ({"method": "divprune:metric=x"}, "metric of DivPrune cannot be 'x'"),
         ({"budget": "many"}, "A budget of 'many' is not possible."),
         ({"budget": 6.5}, "A budget of '6.5' is not possible."),
         ({"budget": "0%"}, "share above 0%"),

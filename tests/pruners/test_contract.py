@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spare_demo import PRUNERS, Selection, VisualTokens
+from spare_demo.models.generate.passes import OutOfMemory
 from spare_demo.pruners import LayerPruner, Method, Pruner
 from spare_demo.pruners.base import GROUPS
 
@@ -196,12 +197,23 @@ class Own(Pruner):
         (lambda k: Selection(range(k // 2)), "asked for 8 visual tokens and kept 4. Let its"),
         (lambda k: Selection(range(2 * k)), "asked for 8 visual tokens and kept 16. Let its"),
         (lambda k: list(range(k)), "returned no Selection. Let it return one"),
-        (lambda k: Selection(range(100, 100 + k)), "Patch index 107 does not exist"),
+        (lambda k: Selection(range(100, 100 + k)), "failed: Patch index 107 does not exist"),
+        (lambda k: Selection([0] * k), r"failed in line \d+ of .*contract: Patch index 0 is in"),
+        (lambda k: Selection([[0.5] * k]), r"failed in line \d+ of .*contract: "),
+        (lambda k: int("x"), r"failed in line \d+ of .*contract: invalid literal for int"),
     ],
 )
 def test_what_is_not_a_set_of_the_budget_is_refused(returned: Any, problem: str) -> None:
-    with pytest.raises(ValueError, match=problem):
+    with pytest.raises(ValueError, match=f"The method 'own' was.*{problem}"):
         Own(returned).select(picture(), 8)
+
+
+def test_memory_that_runs_out_in_a_method_is_no_fault_of_the_method() -> None:
+    def run_out(k: int) -> Selection:
+        raise OutOfMemory("Full.")
+
+    with pytest.raises(OutOfMemory, match=r"^Full\.$"):
+        Own(run_out).select(picture(), 8)
 
 
 @pytest.mark.parametrize(
