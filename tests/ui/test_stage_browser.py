@@ -9,6 +9,8 @@ import time
 import pytest
 from browsing import MARKS, Visitor, expect
 
+from spare_demo.ui.visit import Visit
+
 pytestmark = MARKS
 
 SIZES = [(1440, 900), (1366, 768), (1024, 768)]
@@ -200,6 +202,13 @@ def test_a_patch_is_explained_in_one_sentence_first(reader) -> None:
         lost,
     )
     expect(first).to_contain_text(f"its {told} is")
+
+
+def test_a_factor_of_practically_nothing_is_compared_in_plain_words(reader, opened: Visit) -> None:
+    reader.point(int(opened.exploration.weights["B"].argmin()))
+    expect(reader.find(".reason.b .verdict")).to_contain_text(
+        "its squared text weight is more than 1,000 times smaller than that of the patch"
+    )
 
 
 def test_a_weight_that_enters_squared_is_called_so(reader) -> None:
