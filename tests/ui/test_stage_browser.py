@@ -362,6 +362,15 @@ def test_a_phone_opens_with_ask_in_sight_and_the_questions_to_choose_from_below(
     assert bottom(ask) <= chips["y"]
 
 
+def test_a_phone_shows_the_picture_to_draw_on_and_says_nothing_of_keys(phone) -> None:
+    phone.find("#by-hand").tap()
+    expect(phone.find("#stage .board").first).to_be_in_viewport(ratio=1)
+    expect(phone.find("#edit .again")).to_be_in_viewport(ratio=1)
+    expect(phone.find("#edit .note")).to_be_visible()
+    expect(phone.find("#edit .by-mouse")).to_be_hidden()
+    phone.choose("layer", "kept")
+
+
 def test_a_tapped_patch_is_explained_beside_its_picture(phone) -> None:
     sheet, board = phone.find("#reason"), phone.find("#stage .board").first
     expect(sheet).to_be_hidden()

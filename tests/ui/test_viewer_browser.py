@@ -358,6 +358,7 @@ def test_a_set_is_drawn_and_asked_with_in_one_place_on_every_screen(visitor) -> 
         visitor.find("#by-hand").click()
         expect(visitor.find("#edit [data-start=a]")).to_be_focused()
         before = "64 tokens" if number == 1 else f"{number - 1} token"  # A's at first
+        expect(visitor.find("#stage .board").first).to_be_in_viewport(ratio=1)
         expect(visitor.find("#edit .count")).to_contain_text(before)
         visitor.find("[data-start=none]").click()
         visitor.point(300)

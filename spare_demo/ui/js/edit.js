@@ -229,6 +229,7 @@ SPARE.edit = (element, props, trigger) => {
   SPARE.editByHand = () => {
     SPARE.emit('layer', 'own');
     $('[data-start]').focus();  // the button that was pressed is gone
+    SPARE.bring(document.querySelector('.board'));  // on a narrow page below all of this
   };
 
   SPARE.on('data', (data) => {
