@@ -414,7 +414,7 @@ def test_a_set_begins_with_a_class_of_difference_rectangle_or_list(reader, opene
     expect(message).to_contain_text("Keep at least one visual token")
     for words, sentence in (
         ("3, x", "whole numbers"), ("", "whole numbers"), ("[3, 576]", "numbered 0 to 575"),
-        ("576", "numbered 0 to 575"),
+        ("576", "numbered 0 to 575"), ("0x1", "whole numbers"), ("1e1", "whole numbers"),
     ):  # fmt: skip
         reader.find(".list").fill(words)
         reader.find(".take").click()
