@@ -161,8 +161,9 @@ SPARE.why = (element, trigger) => {
       const rank = reason.rank === null ? `<b>not among</b> the ${count === 1 ? 'one pick' : `${count} picks`}`
         : `<b>pick ${reason.rank}</b> of ${count}`;
       const sentence = verdict(method, reason, count);
+      // A sentence on a patch that is not kept says so itself.
       inside = (sentence ? `<p class="verdict">${sentence}</p>` : '') +
-        `<p class="rank">${rank}</p>${factors(slot, reason)}`;
+        (sentence && reason.rank === null ? '' : `<p class="rank">${rank}</p>`) + factors(slot, reason);
       if (method.merges) inside += mixed(slot);
       else if (reason.rank === null && reason.parts) {
         const [first] = reason.parts;
