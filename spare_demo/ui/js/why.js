@@ -163,7 +163,8 @@ SPARE.why = (element, trigger) => {
       const sentence = verdict(method, reason, count);
       // A sentence on a patch that is not kept says so itself.
       inside = (sentence ? `<p class="verdict">${sentence}</p>` : '') +
-        (sentence && reason.rank === null ? '' : `<p class="rank">${rank}</p>`) + factors(slot, reason);
+        (sentence && reason.rank === null ? '' : `<p class="rank">${rank}</p>`) +
+        factors(slot, reason);
       if (method.merges) inside += mixed(slot);
       else if (reason.rank === null && reason.parts) {
         const [first] = reason.parts;
