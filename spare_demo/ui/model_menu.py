@@ -44,7 +44,7 @@ def model_menu(demo: gr.Blocks, model_switch: ModelSwitch) -> Callable[[Any], No
                 model_switch.offered,
                 value=settings.model,
                 label="Model",
-                info="The usual models, and any that the server was started with (--models).",
+                info="The usual models, and any that the server was started with (`--models`).",
                 scale=5,
                 min_width=300,
                 elem_id="model-name",

@@ -77,7 +77,8 @@ def headline_html(visit: Visit, budget: int) -> str:
     else:
         grades = grade_all({label: a.text for label, a in result.answers.items()}, truth)
         text = headline(result, truth, grades, visit.asked)
-    return f'<p class="headline" aria-live="polite">{escape(text)}</p>'
+    # js/answers.js dims it beside another budget.
+    return f'<p class="headline" data-budget="{budget}" aria-live="polite">{escape(text)}</p>'
 
 
 def message_html(sentence: str = "") -> str:

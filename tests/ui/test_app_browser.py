@@ -133,10 +133,16 @@ def test_slider_box_and_mark_move_picture_sentence_and_answers(reader) -> None:
     number.fill("100")  # typed, not yet left: nobody has said that this is the number meant
     expect(reader.caption).to_contain_text("of their 100 tokens")
     expect(reader.find(".stale-note")).to_be_visible()
+    headline = reader.find("#headline .headline")
+    expect(headline).to_have_css("opacity", "0.8")
     expect(reader.find("#answers")).to_contain_text("Answers are for budget 67.")
     expect(reader.find("#answers h3").nth(1)).to_contain_text("67")
     number.press("Tab")
     reader.expect_answers(576, 100, 100)
+    expect(headline).to_have_css("opacity", "1")
+    for held, dim in (("101", "0.8"), ("100", "1")):
+        reader.page.evaluate(f"SPARE.setBudget({held})")
+        expect(headline).to_have_css("opacity", dim)
 
     reader.find("#marks").get_by_role("button", name="32", exact=True).click()
     expect(slider).to_have_value("32")

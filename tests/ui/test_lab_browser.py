@@ -58,6 +58,18 @@ def test_who_runs_on_the_keyboard_stays_on_the_button(lab) -> None:
     expect(lab.locator("#lab-run")).to_be_focused()
 
 
+def test_run_looks_like_ask_in_light_and_dark(lab) -> None:
+    seen = """() => ['#lab-run', '#ask'].map(button => {
+        const {backgroundColor, color} = getComputedStyle(document.querySelector(button));
+        return [backgroundColor, color];
+    })"""
+    lab.emulate_media(reduced_motion="reduce")  # else the colours change by and by
+    for _ in ("light", "dark"):
+        run, ask = lab.evaluate(seen)
+        assert run == ask
+        lab.evaluate("document.body.classList.toggle('dark')")
+
+
 def test_on_paper_the_plan_stands_above_what_was_found(lab) -> None:
     """Broken across sheets beside each other, the plan's last lines lay under the next title."""
     lab.emulate_media(media="print")

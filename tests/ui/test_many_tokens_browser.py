@@ -123,7 +123,7 @@ def test_a_patch_under_the_pointer_is_explained_by_the_server(page, visit: Visit
         page.point(token)
         reason = why(visit.exploration, "A", token, 64)
         column = page.find(".reason.a")
-        told = f"pick {reason.rank} of" if reason.rank else "not among"
+        told = f"pick {reason.rank} of" if reason.rank else "Not kept:"
         expect(column).to_contain_text(told)
         expect(column.locator(".factors td:last-child")).to_have_count(4)
         numbers = column.locator(".factors td:last-child").all_inner_texts()

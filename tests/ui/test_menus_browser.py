@@ -108,6 +108,18 @@ def test_the_tab_key_leaves_no_list_open_behind_it(reader) -> None:
     expect(reader.page.get_by_role("option")).to_have_count(0)
 
 
+def test_a_menu_closed_with_escape_opens_again_on_a_click_and_by_the_keyboard(reader) -> None:
+    menu, options = reader.find("#method-a input"), reader.page.get_by_role("option")
+    for reopen in (menu.click, menu.click, lambda: menu.press("ArrowDown")):
+        reopen()
+        expect(options.first).to_be_visible()
+        menu.press("Escape")
+        expect(options).to_have_count(0)
+        expect(menu).to_be_focused()
+    reader.page.keyboard.press("Tab")
+    expect(reader.find("#method-b input")).to_be_focused()
+
+
 def test_the_tab_key_goes_on_from_a_menu_in_which_enter_chose(reader) -> None:
     menu = reader.find("#method-a input")
     menu.click()

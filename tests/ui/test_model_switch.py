@@ -455,6 +455,7 @@ def test_the_page_changes_the_model(browser: Any, program: str, tiny_next_folder
     lab.click(trial=True, position={"x": lab.bounding_box()["width"] - 5, "y": 20}, timeout=20_000)
     one.page.set_viewport_size({"width": 1440, "height": 900})
     one.find("#another-model > button").click()
+    expect(one.find("#model-name .info-text code")).to_have_css("white-space", "nowrap")
     offers = one.find("#model-offers tbody tr")
     expect(offers).to_have_count(len(CATALOGUE) - 1)
     expect(offers.first).to_contain_text("TinyLLaVA")

@@ -116,7 +116,7 @@ def test_slider_scrubber_and_why_work_alone(saved: Path, open_page: Open) -> Non
     expect(slider).to_have_value("576")
     number.fill("1")
     point(page)
-    expect(page.find(".reason.a .rank")).to_have_text("not among the one pick")
+    expect(page.find(".reason.a .verdict")).to_contain_text("Not kept: its")
     number.fill("64")
     point(page)
     assert page.find(".layers input[value=own]").count() == 0

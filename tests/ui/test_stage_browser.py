@@ -9,6 +9,8 @@ import time
 import pytest
 from browsing import MARKS, Visitor, expect
 
+from spare_demo.ui.visit import Visit
+
 pytestmark = MARKS
 
 SIZES = [(1440, 900), (1366, 768), (1024, 768)]
@@ -218,6 +220,13 @@ def test_the_caption_gives_the_reasons_while_a_patch_is_marked(reader) -> None:
     assert reader.find("#answers").bounding_box() == answers
 
 
+def test_a_factor_of_practically_nothing_is_compared_in_plain_words(reader, opened: Visit) -> None:
+    reader.point(int(opened.exploration.weights["B"].argmin()))
+    expect(reader.find(".reason.b .verdict")).to_contain_text(
+        "its squared text weight is more than 1,000 times smaller than that of the patch"
+    )
+
+
 def test_a_weight_that_enters_squared_is_called_so(reader) -> None:
     """The number beside the layer Weight's would be another one of the same name."""
     reader.point(30)
@@ -367,6 +376,15 @@ def test_a_phone_opens_with_ask_in_sight_and_the_questions_to_choose_from_below(
     [ask], [chips] = boxes(phone, "#ask"), boxes(phone, "#chips")
     assert bottom(ask) <= 844
     assert bottom(ask) <= chips["y"]
+
+
+def test_a_phone_shows_the_picture_to_draw_on_and_says_nothing_of_keys(phone) -> None:
+    phone.find("#by-hand").tap()
+    expect(phone.find("#stage .board").first).to_be_in_viewport(ratio=1)
+    expect(phone.find("#edit .again")).to_be_in_viewport(ratio=1)
+    expect(phone.find("#edit .note")).to_be_visible()
+    expect(phone.find("#edit .by-mouse")).to_be_hidden()
+    phone.choose("layer", "kept")
 
 
 def test_a_tapped_patch_is_explained_beside_its_picture(phone) -> None:

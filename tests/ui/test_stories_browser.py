@@ -171,6 +171,23 @@ def test_the_last_step_offers_the_next_story(visitor) -> None:
     expect(visitor.find(".story-card .place")).to_have_text("step 1 of 3")
 
 
+def test_what_a_story_pinned_is_let_go_with_it_and_what_the_visitor_pinned_stays(visitor) -> None:
+    pinned = "Boolean(SPARE.state.pinned)"
+    for leave in ("Close", "another story"):
+        tell(visitor, "relevance")
+        visitor.page.wait_for_function(pinned)
+        if leave == "Close":
+            visitor.find(".story-card .close").click()
+        else:
+            tell(visitor, "diversity")
+        assert visitor.page.evaluate("[SPARE.state.pinned, SPARE.state.lit]") == [False, False]
+    visitor.point(300)
+    visitor.page.mouse.down()
+    visitor.page.mouse.up()
+    visitor.find(".story-card .close").click()
+    assert visitor.page.evaluate("[SPARE.state.pinned, SPARE.state.cursor]") == [True, 300]
+
+
 def test_a_story_puts_the_methods_that_it_compares_into_the_menus(visitor) -> None:
     visitor.choose_method("b", "Random")
     expect(visitor.caption).to_contain_text("B Random")

@@ -37,7 +37,7 @@ def page_request(
 
 def headline_text(html: str) -> str:
     """The headline's words, out of its element."""
-    (words,) = re.findall(r'<p class="headline" aria-live="polite">(.*?)</p>', html)
+    (words,) = re.findall(r'<p class="headline"[^>]*>(.*?)</p>', html)
     return unescape(words)
 
 

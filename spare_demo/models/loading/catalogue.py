@@ -49,8 +49,8 @@ BUILT_IN = Entry(
     name="built-in",
     title="Built-in model",
     description=(
-        "A small model trained on drawn scenes. It knows nothing about photos; for photos, add "
-        "`--model tiny-llava` to the command."
+        "A small model trained on drawn scenes. It knows nothing about photos; for photos, use "
+        "`--model tiny-llava`."
     ),
     source=ASSETS / "built-in",
     needs="any computer; its weights come with the program",

@@ -4,6 +4,8 @@ SPARE.compareBudget = (budget) => {
   const k = Math.min(budget, SPARE.state.data?.n ?? budget);  // a picture may have fewer tokens
   const rank = document.querySelector('.rank-note');
   if (rank) rank.hidden = k <= Number(rank.dataset.rank);
+  const headline = document.querySelector('#headline .headline');
+  headline?.classList.toggle('stale', Number(headline.dataset.budget) !== k);
   const answers = document.querySelector('#answers .answers');
   const note = document.querySelector('#answers .stale-note');
   if (!answers || !note) return;
@@ -50,6 +52,7 @@ SPARE.answers = (element, trigger) => {
     childList: true, subtree: true,
     attributeFilter: ['data-question', 'data-picture', 'data-budget'],
   });
+  observer.observe(document.querySelector('#headline'), {childList: true, subtree: true});
   // A picture is shown some time after the event that it changed. A saved page has none.
   const inputs = document.querySelector('#asked');
   if (inputs) {

@@ -169,11 +169,11 @@ SPARE.edit = (element, props, trigger) => {
   // lists, a word on which was taken; throws a sentence.
   function read(text) {
     let picks, note = '';
+    const words = text.split(/[\s,;]+/).filter(Boolean);
     try {
-      picks = JSON.parse(text);
-      if (typeof picks === 'number') picks = [picks];
+      picks = words.every((word) => /^\d+$/.test(word)) ? words.map(Number) : JSON.parse(text);
     } catch {
-      picks = text.split(/[\s,;]+/).filter(Boolean).map(Number);
+      picks = null;
     }
     if (picks?.selections) picks = picks.selections;
     if (picks && typeof picks === 'object' && !Array.isArray(picks)) {
@@ -229,6 +229,7 @@ SPARE.edit = (element, props, trigger) => {
   SPARE.editByHand = () => {
     SPARE.emit('layer', 'own');
     $('[data-start]').focus();  // the button that was pressed is gone
+    SPARE.bring(document.querySelector('.board'));  // on a narrow page below all of this
   };
 
   SPARE.on('data', (data) => {

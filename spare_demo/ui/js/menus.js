@@ -50,6 +50,13 @@
     // Gradio opens a menu's list at any key but Escape, and at this one after the menu was left.
     if (event.key === 'Tab' && event.target.matches?.('[role=combobox]')) event.stopPropagation();
   }, true);
+  // Gradio opens a menu's list as the menu gets the focus, which it still has after Escape.
+  document.addEventListener('click', ({target}) => {
+    if (target !== document.activeElement || !target.matches('[role=combobox]')) return;
+    if (target.getAttribute('aria-expanded') !== 'false') return;
+    target.blur();
+    target.focus();
+  });
   // A menu in which something was chosen lets go of the focus, and Firefox goes on with the Tab key where
   // the selection is, at first at the top of the page.
   document.addEventListener('focusout', ({target, relatedTarget}) => {

@@ -20,7 +20,7 @@ SPARE.stories = (() => {
   }
 
   function point(token) {
-    Object.assign(state, {cursor: token, lit: true, pinned: true});
+    Object.assign(state, {cursor: token, lit: true, pinned: 'by a story'});
     emit('cursor', token);
     emit('remark');
   }

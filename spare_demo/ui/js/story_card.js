@@ -13,7 +13,13 @@ SPARE.storyCard = (element, trigger) => {
 
   const story = () => SPARE.stories[buttons[place].dataset.story];
 
+  // What the visitor pinned stays.
+  function unpin() {
+    if (state.pinned === 'by a story') SPARE.emit('unlight');
+  }
+
   function open(number) {
+    unpin();
     [place, step, isSet, methodsChosen] = [number, 0, false, false];
     menu.open = false;
     card.hidden = false;
@@ -25,6 +31,7 @@ SPARE.storyCard = (element, trigger) => {
 
   // The controls stay as they are.
   function close() {
+    unpin();
     place = null;
     card.hidden = true;
     menu.querySelector('summary').focus();

@@ -1,8 +1,9 @@
 // The patch viewer: draws the layers, follows pointer, keys and the budget slider. No round trip.
 'use strict';
 // cursor: the patch that is explained; lit: whether it is marked on the pictures; pinned: whether it
-// stays when the pointer leaves; tints and lines: the marks of others beside it, reasons: why each method
-// kept it or not, in HTML (js/why.js); pane: which picture is shown large, null for all three.
+// stays when the pointer leaves, 'by a story' where one pinned it; tints and lines: the marks of others
+// beside it, reasons: why each method kept it or not, in HTML (js/why.js); pane: which picture is shown
+// large, null for all three.
 SPARE.state = {data: null, k: 1, cursor: null, lit: false, pinned: false, tints: [], lines: [],
                reasons: '', depth: null, layer: 'kept', pane: null};
 

@@ -116,8 +116,9 @@ SPARE.why = (element, trigger) => {
     const share = own[least] / won[least], fate = rank === null ? 'Not kept' : 'Not picked yet';
     const than = `that of the patch picked ${at + 1 === count ? 'last' : 'then'}`;
     if (!(share > 0)) return `${fate}: its ${words[least]} is 0.`;
-    return share > 0.5 ? `${fate}: its ${words[least]} is ${percent(share)} of ${than}.`
-      : `${fate}: its ${words[least]} is ${brief(1 / share)} times smaller than ${than}.`;
+    if (share > 0.5) return `${fate}: its ${words[least]} is ${percent(share)} of ${than}.`;
+    const times = share < 0.001 ? 'more than 1,000' : number(1 / share);
+    return `${fate}: its ${words[least]} is ${times} times smaller than ${than}.`;
   }
 
   // How far a patch got in a method that drops tokens between layers, and the merged row that it is
@@ -160,8 +161,10 @@ SPARE.why = (element, trigger) => {
       const rank = reason.rank === null ? `<b>not among</b> the ${count === 1 ? 'one pick' : `${count} picks`}`
         : `<b>pick ${reason.rank}</b> of ${count}`;
       const sentence = verdict(method, reason, count);
+      // A sentence on a patch that is not kept says so itself.
       inside = (sentence ? `<p class="verdict">${sentence}</p>` : '') +
-        `<p class="rank">${rank}</p>${factors(slot, reason)}`;
+        (sentence && reason.rank === null ? '' : `<p class="rank">${rank}</p>`) +
+        factors(slot, reason);
       if (method.merges) inside += mixed(slot);
       else if (reason.rank === null && reason.parts) {
         const [first] = reason.parts;
