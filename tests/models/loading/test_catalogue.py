@@ -34,8 +34,8 @@ def test_the_table_of_models() -> None:
     entries = CATALOGUE.values()
     assert all(entry.title and entry.needs and entry.description for entry in entries)
     assert BUILT_IN.description == (
-        "A small model trained on drawn scenes. It knows nothing about photos; for photos, add "
-        "`--model tiny-llava` to the command."
+        "A small model trained on drawn scenes. It knows nothing about photos; for photos, use "
+        "`--model tiny-llava`."
     )
     assert BUILT_IN.source == Path(__file__).resolve().parents[3] / "assets" / "built-in"
 
