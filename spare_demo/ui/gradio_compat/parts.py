@@ -33,6 +33,9 @@ def kind_of(base: type[PartT], **members: Any) -> type[PartT]:
 # They hand over what was typed: the handlers' refusals say what to do next.
 NumberAsSent = kind_of(gr.Number, preprocess=lambda self, payload: payload)
 SliderAsSent = kind_of(gr.Slider, preprocess=lambda self, payload: payload)
+# Of choices that change, the page may send one that is gone: Gradio would refuse the whole event.
+DropdownAsSent = kind_of(gr.Dropdown, preprocess=lambda self, payload: payload)
+RadioAsSent = kind_of(gr.Radio, preprocess=lambda self, payload: payload)
 
 
 def _text_as_sent(box: gr.Textbox, payload: Any) -> str | None:
