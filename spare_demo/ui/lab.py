@@ -18,7 +18,7 @@ import gradio as gr
 from spare_demo.comparison.request import UNPRUNED, choose, read_seed
 from spare_demo.evaluation import figures, tables
 from spare_demo.evaluation.budgets import Budget, budget_words, middle_budget
-from spare_demo.evaluation.cells import Table, title_of
+from spare_demo.evaluation.cells import Table, say_once, title_of
 from spare_demo.evaluation.experiment import Experiment
 from spare_demo.evaluation.picks import picture_seed
 from spare_demo.evaluation.records import Row, csv_text
@@ -211,7 +211,7 @@ class Lab:
         summary = bench.summary
         k = _read_choice(budget, bench.experiment.budgets)
         parts = [tables.by_skill(summary, k), tables.by_number(summary, k)]
-        return "".join(_table_html(table) for table in parts if table)
+        return "".join(map(_table_html, say_once([table for table in parts if table])))
 
     def cases(
         self, bench: Bench, a: Any, b: Any, budget: object

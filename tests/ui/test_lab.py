@@ -184,6 +184,7 @@ def test_the_table_of_skills_is_html_with_its_numbers(lab: Lab, named: Bench) ->
     html = lab.skills(named, 8)
     assert "ocr (n=3)" in html
     assert "66.7 (" in html
+    assert html.count("<table") == 2 and html.count("95 % intervals") == 1
     assert lab.skills(named, 8) != lab.skills(named, 3)
     empty = lab.look_into(None, "spare", "random", 8)
     assert (empty["cases"]["visible"], empty["cases_words"], empty["skills"]) == (False, "", "")
