@@ -117,18 +117,23 @@ def lost_title(visit: Visit, budget: int) -> str:
     curves = visit.exploration.curves
     place = nearest_place(curves.budgets, budget)
     errors = {visit.titles[slot]: curve[place] for slot, curve in curves.errors.items()}
-    return _title(
-        "What is lost", curves.budgets[place], "error", errors, float(curves.random.mean[place])
-    )
+    where = _where(curves.budgets[place], budget)
+    random = float(curves.random.mean[place])
+    return _title(f"What is lost {where}", "error", errors, random)
 
 
 def kl_title(visit: Visit, curves: KlCurves, budget: int) -> str:
     """The same of the KL of the first word, in nats."""
     place = nearest_place(curves.budgets, budget)
     values = {visit.titles[slot]: curves.series[slot][place] for slot in SLOTS}
-    return _title(
-        "What changes", curves.budgets[place], "KL", values, float(curves.random[0][place])
-    )
+    where = _where(curves.budgets[place], budget)
+    return _title(f"What changes {where}", "KL", values, float(curves.random[0][place]))
+
+
+def _where(k: int, budget: int) -> str:
+    """Which budget a title's figures are of. k: that budget. budget: where the slider stands."""
+    words = tokens_word(k)
+    return f"with {words}" if k == budget else f"at {words}, the nearest computed"
 
 
 def cost_title(visit: Visit) -> str:
@@ -143,11 +148,11 @@ def cost_title(visit: Visit) -> str:
     return f"What it costs: prefill {', '.join(times)}" if times else COSTS
 
 
-def _title(fold: str, k: int, what: str, values: Mapping[str, float | None], random: float) -> str:
+def _title(fold: str, what: str, values: Mapping[str, float | None], random: float) -> str:
     known = {label: value for label, value in values.items() if value is not None}
     words = [f"{label} {_shown(float(value))}" for label, value in known.items()]
     figures = ", ".join([*words, f"random picks {_shown(random)}"])
-    return f"{fold} with {tokens_word(k)}: {what} {figures}"
+    return f"{fold}: {what} {figures}"
 
 
 def _shown(value: float) -> str:
