@@ -131,7 +131,7 @@ class Handlers:
         controls: as `request` takes them. example: the new scene on the page. visit: what was
         looked at before.
         """
-        if not controls["question"].strip():
+        if not (controls["question"] or "").strip():
             yield {"message": panels.message_html(NO_QUESTION)}
             return
         request = self.request(**controls)
@@ -307,10 +307,10 @@ class Handlers:
         against = partial(self.model.reason_against, guidance_text=guidance_text)
         return [tuning.able(name, against) for name in ("spare", "cdpruner")]
 
-    def load_example(self, index: int, question: str) -> tuple[str, str]:
+    def load_example(self, index: object, question: str | None) -> tuple[str, str]:
         """An example's picture, and its question that follows the one on the page."""
-        example = self.offered[index]
-        return example.path, example.question_after(question.strip())
+        example = examples.read_choice(self.offered, index)
+        return example.path, example.question_after((question or "").strip())
 
     def new_scene(self) -> tuple[str, str, examples.Example]:
         example = examples.new_scene(self.scenes)

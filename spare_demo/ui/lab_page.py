@@ -13,9 +13,11 @@ from spare_demo.evaluation.budgets import middle_budget
 from spare_demo.pruners import PRUNERS
 from spare_demo.scenes.sets import SET_WORDS
 from spare_demo.ui.borrowed_gpu import Here
+from spare_demo.ui.errors import with_toast
 from spare_demo.ui.events import QUIET, begin_on, in_steps, stop_on
+from spare_demo.ui.examples import read_choice
 from spare_demo.ui.gallery import TO_TOP, controls_of, thumbnails
-from spare_demo.ui.gradio_compat.parts import DropdownAsSent, NumberAsSent, RadioAsSent
+from spare_demo.ui.gradio_compat.parts import DropdownAsSent, NumberAsSent, RadioAsSent, event_data
 from spare_demo.ui.handler_wrappers import with_refusals
 from spare_demo.ui.lab import METHODS, TO_COME, Bench, Lab
 from spare_demo.ui.steps import PageChanges
@@ -123,12 +125,12 @@ def wire_lab(
         return put(shown)
 
     def opened(
-        bench: Bench, rows: list, a: str, b: str, at: object, event: gr.SelectData
+        bench: Bench, rows: list, a: object, b: object, at: object, event: gr.EventData
     ) -> dict[Any, Any]:
-        row = rows[event.index]
+        row = read_choice(rows, event_data(event).get("index"))
         example, seed = lab.case(bench, row)
         # All tokens stand on the comparison anyway; there the other method takes both places.
-        methods = [label for label in (a, b) if label in PRUNERS] or list(METHODS[:1])
+        methods = [label for label in (a, b) if label in tuple(PRUNERS)] or list(METHODS[:1])
         values = controls_of(example, example.question, methods, at, seed, bench.experiment)
         changes: dict[Any, Any] = {opening[name]: value for name, value in values.items()}
         return changes | {tabs: gr.Tabs(selected="compare")}
@@ -143,6 +145,6 @@ def wire_lab(
     for choice in (p.a, p.b, p.at):
         choice.input(show_cases, compared, outputs, trigger_mode="always_last", **QUIET)
     chosen = p.cases.select(
-        opened, [p.bench, p.rows, p.a, p.b, p.at], [*opening.values(), tabs], **QUIET
+        with_toast(opened), [p.bench, p.rows, p.a, p.b, p.at], [*opening.values(), tabs], **QUIET
     )
     return chosen.then(None, None, None, js=TO_TOP, **QUIET)

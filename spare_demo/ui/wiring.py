@@ -14,6 +14,7 @@ from gradio.events import Dependency
 
 from spare_demo.ui import panels
 from spare_demo.ui.borrowed_gpu import Here
+from spare_demo.ui.errors import with_toast
 from spare_demo.ui.events import ANSWERING, QUIET, begin_on, in_steps, stop_on
 from spare_demo.ui.find import CHANGED, READ, find_disagreement, tried_html
 from spare_demo.ui.gradio_compat.parts import with_event_data
@@ -184,7 +185,7 @@ def wire(
 
     asked = [*CONTROLS, "example", "visit"]
 
-    load = handlers.load_example
+    load = with_toast(handlers.load_example)
     chosen = p.offered.click(load, [p.offered, p.question], [p.image, p.question], **QUIET)
     drawn = p.scene.click(handlers.new_scene, None, [p.image, p.question, p.example], **QUIET)
     for event in (p.ask.click, p.question.submit, p.offered.click, p.scene.click, p.chips.choose):
@@ -203,7 +204,10 @@ def wire(
         *(p.positions.input, p.seed.submit),
     )
     by = p.guidance_text.input(
-        handlers.menus, [p.guidance_text, p.method_a, p.method_b], [p.method_a, p.method_b], **QUIET
+        with_toast(handlers.menus),
+        [p.guidance_text, p.method_a, p.method_b],
+        [p.method_a, p.method_b],
+        **QUIET,
     )
     shown_anew = (chosen.then, drawn.then, chip.then, by.then, *(event.then for event in opened))
     for event in (*chosen_anew, *shown_anew):
@@ -252,7 +256,10 @@ def wire(
     for asks, reply in ((p.cite.cite, replies.cite), (p.cite.save_page, replies.save_page)):
         asks(with_event_data(once(reply, place="file")), p.visit, p.reply, **filing)
     linked = p.stage.reopen(
-        with_event_data(once(handlers.reopen)), p.visit, of([*CONTROLS, "notice"]), **QUIET
+        with_event_data(once(handlers.reopen, place="notice")),
+        p.visit,
+        of([*CONTROLS, "notice"]),
+        **QUIET,
     )
     answering(linked.then, handlers.ask_linked, asked)
     answering(p.answers.answer_now, handlers.answer_now, redrawn)

@@ -144,6 +144,11 @@ def with_event_data(handler: Callable[[Mapping[str, Any], Any], dict]) -> Callab
     """
 
     def run(visit: Any, event: gr.EventData) -> dict:
-        return handler(event._data or {}, visit)
+        return handler(event_data(event), visit)
 
     return run
+
+
+def event_data(event: gr.EventData) -> Mapping[str, Any]:
+    """What the page sent with an event; nothing where it is no object."""
+    return event._data if isinstance(event._data, dict) else {}
