@@ -12,6 +12,7 @@ from spare_demo.analysis.first_words import first_words
 from spare_demo.comparison.request import UNPRUNED
 from spare_demo.comparison.result import KlCurves
 from spare_demo.models import Model
+from spare_demo.models.loading.catalogue import TINY_LLAVA
 from spare_demo.pruners.views import budget_groups
 from spare_demo.render.base import number
 from spare_demo.render.curves import nearest_place
@@ -37,9 +38,9 @@ _ROUNDING = 1e-6
 class Steps:
     """New values of the page's parts, from what a visit has so far. They hold nothing of it."""
 
-    def __init__(self, model: Model, private: bool) -> None:
-        """private: as of `Settings`."""
-        self._model, self._private = model, private
+    def __init__(self, model: Model, private: bool, needs: Callable[[], str]) -> None:
+        """private: as of `Settings`. needs: what TinyLLaVA needs on this machine, in words."""
+        self._model, self._private, self._needs = model, private, needs
 
     def pictures(self, visit: Visit, budget: int) -> PageChanges:
         """What is kept, and room for the answers to come."""
@@ -86,7 +87,8 @@ class Steps:
             return answers if saved else asked_html(visit, budget, answers)
         instead = ""
         if visit.unknown:
-            instead = panels.unknown_picture_html(self._private and not saved)
+            needs = TINY_LLAVA.needs if saved else self._needs()
+            instead = panels.unknown_picture_html(self._private and not saved, needs)
         elif visit.off_topic:
             instead = panels.off_topic_html()
         tokenizer = self._model.tokenizer
