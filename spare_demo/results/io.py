@@ -166,7 +166,7 @@ def read_pick_lists(text: str, label: str) -> dict[str, Selection]:
     """
     try:
         data = json.loads(text)
-    except (ValueError, RecursionError):
+    except (TypeError, ValueError, RecursionError):  # the page may send a number as text
         raise ValueError(_NOT_A_LIST) from None
     if isinstance(data, list):
         return {label: _selection_of(data)}

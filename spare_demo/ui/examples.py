@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
@@ -15,9 +16,18 @@ from spare_demo.scenes import sets
 from spare_demo.scenes.wordings import plain_text, with_articles
 from spare_demo.settings import Settings
 
+T = TypeVar("T")
+
 FOLDER = ASSETS / "examples"
 _MOST_QUESTIONS = 4
 _SCENES_ON_DISK = 100  # Gradio copies a scene at once; older ones are of no use
+
+
+def read_choice(items: Sequence[T], index: object) -> T:
+    """The item that was clicked; ValueError, with a sentence to show, for an index of none."""
+    if type(index) is not int or not 0 <= index < len(items):
+        raise ValueError("This one is not on the page any more. Click one that is shown.")
+    return items[index]
 
 
 @dataclass(frozen=True)

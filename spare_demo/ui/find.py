@@ -41,6 +41,8 @@ def find_disagreement(handlers: Handlers, **controls: Any) -> Iterator[PageChang
     yield {"tried": tried_html("Drawing the first scene …", False)}
     for tried in range(1, MOST_SCENES + 1):
         example = examples.new_scene(handlers.scenes)
+        if tried == 1:  # of a later one the page shows how those before it went
+            yield {"tried": tried_html("Asking about the first scene …", False)}
         picture = model.look(open_picture(example.path), request.aspect)
         question = find_split(model, picture, [*example.answers], methods, k, request)
         if question is not None:

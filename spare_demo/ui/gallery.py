@@ -12,7 +12,9 @@ from spare_demo.comparison.request import QuestionOptions
 from spare_demo.evaluation.gallery import read_gallery
 from spare_demo.images.geometry import Aspect
 from spare_demo.ui import examples, panels
+from spare_demo.ui.errors import with_toast
 from spare_demo.ui.events import QUIET
+from spare_demo.ui.gradio_compat.parts import event_data
 from spare_demo.ui.layout import CONTROLS, fold
 
 GALLERY_FILE = examples.FOLDER / "gallery.json"
@@ -45,8 +47,8 @@ def gallery_panel(parts: dict[str, Any], folder: Path, aspect: Aspect) -> Any:
         gr.HTML(panels.words_html(gallery.sentence) + _HOW.format(*gallery.seeds))
         shown = thumbnails(pictures, "gallery-cases")
 
-    def open_case(event: gr.SelectData) -> dict[Any, Any]:
-        case = gallery.cases[event.index]
+    def open_case(event: gr.EventData) -> dict[Any, Any]:
+        case = examples.read_choice(gallery.cases, event_data(event).get("index"))
         example = examples.draw_scene(case.set, case.seed, folder)
         # A case of one method is shown beside another of those that were measured.
         others = [name for name in gallery.methods if name not in case.methods]
@@ -57,7 +59,7 @@ def gallery_panel(parts: dict[str, Any], folder: Path, aspect: Aspect) -> Any:
         values = controls_of(example, case.question, methods, budget, 0, options)
         return {parts[name]: value for name, value in values.items()}
 
-    chosen = shown.select(open_case, None, [*parts.values()], **QUIET)
+    chosen = shown.select(with_toast(open_case), None, [*parts.values()], **QUIET)
     return chosen.then(None, None, None, js=TO_TOP, **QUIET)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Generator, Hashable, Iterator, Mapping
+from collections.abc import Callable, Generator, Hashable, Iterator, Mapping
 from functools import cached_property, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,6 +15,7 @@ from spare_demo.analysis.answer_shift import measure_change
 from spare_demo.comparison.request import UNPRUNED, Request, name_of, read_budget, read_seed
 from spare_demo.images.geometry import Aspect
 from spare_demo.models import Model
+from spare_demo.models.loading.catalogue import TINY_LLAVA
 from spare_demo.relevance import GuidanceText, RelevanceOptions, TextPieces
 from spare_demo.results.io import read_pick_list
 from spare_demo.scenes.asked import asked_in
@@ -40,14 +41,17 @@ NO_QUESTION = "Type a question, or choose an example."
 class Handlers:
     """They hold the model and the settings, and nothing of any visitor."""
 
-    def __init__(self, model: Model, settings: Settings) -> None:
+    def __init__(
+        self, model: Model, settings: Settings, needs: Callable[[], str] = lambda: TINY_LLAVA.needs
+    ) -> None:
+        """needs: as of `Steps`; without it, what the table of models says."""
         self.model, self.settings = model, settings
         self.studies = Studies(model, settings)
         self.offered = examples.load_examples(model.name)
         opening = examples.choose_opening(model.name, self.offered, settings)
         budget = min(opening.budget, model.most_tokens)
         self.opening = dataclasses.replace(opening, budget=budget)
-        self.steps = Steps(model, settings.private)
+        self.steps = Steps(model, settings.private, needs)
         self.replies = Replies(model, self.steps)
         self.guide = Guide(model, settings, {example.key for example in self.offered})
         first, last = (tuning.able(settings.methods[i], model.reason_against) for i in (0, -1))
@@ -131,7 +135,7 @@ class Handlers:
         controls: as `request` takes them. example: the new scene on the page. visit: what was
         looked at before.
         """
-        if not controls["question"].strip():
+        if not (controls["question"] or "").strip():
             yield {"message": panels.message_html(NO_QUESTION)}
             return
         request = self.request(**controls)
@@ -307,10 +311,10 @@ class Handlers:
         against = partial(self.model.reason_against, guidance_text=guidance_text)
         return [tuning.able(name, against) for name in ("spare", "cdpruner")]
 
-    def load_example(self, index: int, question: str) -> tuple[str, str]:
+    def load_example(self, index: object, question: str | None) -> tuple[str, str]:
         """An example's picture, and its question that follows the one on the page."""
-        example = self.offered[index]
-        return example.path, example.question_after(question.strip())
+        example = examples.read_choice(self.offered, index)
+        return example.path, example.question_after((question or "").strip())
 
     def new_scene(self) -> tuple[str, str, examples.Example]:
         example = examples.new_scene(self.scenes)

@@ -11,13 +11,14 @@ from functools import cached_property
 from html import escape
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import gradio as gr
 
 from spare_demo.comparison.request import UNPRUNED, choose, read_seed
 from spare_demo.evaluation import figures, tables
 from spare_demo.evaluation.budgets import Budget, budget_words, middle_budget
-from spare_demo.evaluation.cells import Table, title_of
+from spare_demo.evaluation.cells import Table, say_once, title_of
 from spare_demo.evaluation.experiment import Experiment
 from spare_demo.evaluation.picks import picture_seed
 from spare_demo.evaluation.records import Row, csv_text
@@ -107,8 +108,11 @@ class Lab:
         scenes: object,
         which: str,
         seed: object,
+        a: object = None,
+        b: object = None,
+        at: object = None,
     ) -> Iterator[PageChanges]:
-        """Scene by scene; after each, all that is known."""
+        """Scene by scene; after each, all that is known. a, b, at: as of `choices`."""
         chosen = [name for name in self.methods if name in methods]
         if not chosen or not budgets:
             raise ValueError("Choose at least one method and one budget, then press Run.")
@@ -134,7 +138,7 @@ class Lab:
             "curve": None,
             "curve_words": TO_COME,
             "download": gr.update(value=None, interactive=False),
-            **self._pickers(bench),
+            **self.choices(bench, a, b, at),
         }
         start_time = time.monotonic()
         for sheet in itertools.islice(draw_sheets(which, 10**6), bench.scenes):
@@ -151,12 +155,12 @@ class Lab:
                 "progress": _progress(bench),
                 "curve": plotly_figure(figure.chart),
                 "curve_words": panels.words_html(figure.sentence),
-                "skills": self.skills(bench, middle_budget(experiment.budgets)),
+                "skills": self.skills(bench, at),
             }
         yield self.finished(bench)
 
     def finished(self, bench: Bench | None) -> PageChanges:
-        """The end of a run, by itself or by Stop: the rows as a file, and what it can be asked."""
+        """The end of a run, by itself or by Stop: the rows as a file."""
         if bench is None or not bench.rows:
             return {"progress": _progress(bench, ended=True) if bench else ""}
         # Whoever tidies the machine may have removed it.
@@ -168,23 +172,28 @@ class Lab:
             "bench": bench,
             "progress": _progress(bench, ended=True),
             "download": gr.update(value=str(file), interactive=True),
-            # Once more: the page may have lost what they were given at the start (events.py).
-            **self._pickers(bench),
         }
 
-    def _pickers(self, bench: Bench) -> PageChanges:
-        """The choices of A, B and the budget that this run has; what is found with the first."""
+    def choices(self, bench: Bench | None, a: object, b: object, at: object) -> PageChanges:
+        """What A, B and the budget can be in this run, and what is found with them.
+
+        a, b, at: what the page says; what this run does not have gives way to a default.
+        """
+        if bench is None:
+            return {}
         labels, budgets = [*bench.experiment.methods, UNPRUNED], bench.experiment.budgets
         names = [(title_of(label), label) for label in labels]
-        a, b, at = labels[0], labels[1], middle_budget(budgets)
+        first = a if a in labels else next(label for label in labels if label != b)
+        second = b if b in labels else next(label for label in labels if label != first)
+        budget = _read_choice(at, budgets)
         return {
-            "a": gr.update(choices=names, value=a),
-            "b": gr.update(choices=names, value=b),
-            "at": gr.update(choices=list(budgets), value=at),
-            **self.look_into(bench, a, b, at),
+            "a": gr.update(choices=names, value=first),
+            "b": gr.update(choices=names, value=second),
+            "at": gr.update(choices=list(budgets), value=budget),
+            **self.look_into(bench, first, second, budget),
         }
 
-    def look_into(self, bench: Bench | None, a: str, b: str, budget: object) -> PageChanges:
+    def look_into(self, bench: Bench | None, a: Any, b: Any, budget: object) -> PageChanges:
         """Where A is right and B is wrong, and the skills, of the rows so far."""
         if bench is None or not bench.rows:
             hidden = gr.update(value=[], visible=False)
@@ -202,14 +211,16 @@ class Lab:
         summary = bench.summary
         k = _read_choice(budget, bench.experiment.budgets)
         parts = [tables.by_skill(summary, k), tables.by_number(summary, k)]
-        return "".join(_table_html(table) for table in parts if table)
+        return "".join(map(_table_html, say_once([table for table in parts if table])))
 
     def cases(
-        self, bench: Bench, a: str, b: str, budget: object
+        self, bench: Bench, a: Any, b: Any, budget: object
     ) -> tuple[list[tuple[str, str]], list[Row], str]:
         """Where A is right and B is wrong: pictures with captions, A's rows, a sentence."""
         k = _read_choice(budget, bench.experiment.budgets)
         for label in (a, b):
+            if label not in (*bench.experiment.methods, UNPRUNED):
+                raise ValueError("Choose A and B among the methods of this run.")
             if k not in bench.experiment.budgets_of(label):
                 sentence = (
                     f"{title_of(label)} was not measured at {budget_words(k)}: its schedule needs "
@@ -247,8 +258,6 @@ class Lab:
 
 def _rows_of(bench: Bench, label: str, budget: Budget) -> list[Row]:
     """The rows of one method, in the order asked; "unpruned" has one budget only."""
-    if label not in (*bench.experiment.methods, UNPRUNED):
-        raise ValueError("Choose A and B among the methods of this run.")
     whole = label == UNPRUNED
     return [row for row in bench.rows if row.method == label and (whole or row.budget == budget)]
 
@@ -304,5 +313,5 @@ def _read_scenes(value: object, most: int) -> int:
 
 
 def _read_choice(value: object, offered: Sequence[Budget]) -> Budget:
-    """The budget that is meant; where it is none of this run's, its first."""
-    return next((budget for budget in offered if budget == value), offered[0])
+    """The budget that is meant; where it is none of this run's, its middle one."""
+    return next((budget for budget in offered if budget == value), middle_budget(offered))

@@ -13,9 +13,11 @@ from spare_demo.evaluation.budgets import middle_budget
 from spare_demo.pruners import PRUNERS
 from spare_demo.scenes.sets import SET_WORDS
 from spare_demo.ui.borrowed_gpu import Here
+from spare_demo.ui.errors import with_toast
 from spare_demo.ui.events import QUIET, begin_on, in_steps, stop_on
+from spare_demo.ui.examples import read_choice
 from spare_demo.ui.gallery import TO_TOP, controls_of, thumbnails
-from spare_demo.ui.gradio_compat.parts import NumberAsSent
+from spare_demo.ui.gradio_compat.parts import DropdownAsSent, NumberAsSent, RadioAsSent, event_data
 from spare_demo.ui.handler_wrappers import with_refusals
 from spare_demo.ui.lab import METHODS, TO_COME, Bench, Lab
 from spare_demo.ui.steps import PageChanges
@@ -27,7 +29,7 @@ LAB_CSS = Path(__file__).with_name("lab.css")
 _RUNNING: dict[str, Any] = {"concurrency_id": "lab", "concurrency_limit": 1}
 
 # What a run shows once more at its end, should the page have lost it (events.py).
-_AGAIN = ("curve", "cases", "download", "a", "b", "at")
+_AGAIN = ("curve", "download")
 
 _INTRO = (
     "<p>Measure how often answers stay right, on drawn scenes whose true answers are known. Every "
@@ -78,9 +80,10 @@ def lay_out_lab(lab: Lab) -> SimpleNamespace:
             parts.skills = gr.HTML(elem_id="lab-skills")
     gr.HTML("<h2>Where A is right and B is wrong</h2>")
     with gr.Row(elem_id="lab-compared"):
-        parts.a = gr.Dropdown(names, value=chosen[0], label="A", elem_id="lab-a")
-        parts.b = gr.Dropdown(names, value=chosen[-1], label="B", elem_id="lab-b")
-        parts.at = gr.Radio(budgets, value=middle_budget(budgets), label="Budget", elem_id="lab-at")
+        parts.a = DropdownAsSent(names, value=chosen[0], label="A", elem_id="lab-a")
+        parts.b = DropdownAsSent(names, value=chosen[1], label="B", elem_id="lab-b")
+        at = middle_budget(budgets)
+        parts.at = RadioAsSent(budgets, value=at, label="Budget", elem_id="lab-at")
     parts.cases_words = gr.HTML(elem_id="lab-cases-words")
     parts.cases = thumbnails([], "lab-cases")
     return parts
@@ -111,32 +114,37 @@ def wire_lab(
         steps = with_refusals(steps_of_run)(*inputs)
         yield from map(put, in_steps(steps, _AGAIN))
 
-    def stopped(bench: Bench | None) -> dict:
-        return put(lab.finished(bench))
+    def show_choices(bench: Bench | None, a: object, b: object, at: object) -> dict:
+        return put(lab.choices(bench, a, b, at))
 
-    def show_cases(bench: Bench | None, a: str, b: str, at: object) -> dict:
+    def stopped(bench: Bench | None, a: object, b: object, at: object) -> dict:
+        return put(lab.finished(bench) | lab.choices(bench, a, b, at))
+
+    def show_cases(bench: Bench | None, a: object, b: object, at: object) -> dict:
         (shown,) = with_refusals(lambda: iter([lab.look_into(bench, a, b, at)]))()
         return put(shown)
 
     def opened(
-        bench: Bench, rows: list, a: str, b: str, at: object, event: gr.SelectData
+        bench: Bench, rows: list, a: object, b: object, at: object, event: gr.EventData
     ) -> dict[Any, Any]:
-        row = rows[event.index]
+        row = read_choice(rows, event_data(event).get("index"))
         example, seed = lab.case(bench, row)
         # All tokens stand on the comparison anyway; there the other method takes both places.
-        methods = [label for label in (a, b) if label in PRUNERS] or list(METHODS[:1])
+        methods = [label for label in (a, b) if label in tuple(PRUNERS)] or list(METHODS[:1])
         values = controls_of(example, example.question, methods, at, seed, bench.experiment)
         changes: dict[Any, Any] = {opening[name]: value for name, value in values.items()}
         return changes | {tabs: gr.Tabs(selected="compare")}
 
-    inputs = [p.methods, p.budgets, p.scenes, p.which, p.seed]
+    inputs = [p.methods, p.budgets, p.scenes, p.which, p.seed, p.a, p.b, p.at]
     options: dict[str, Any] = {"trigger_mode": "multiple", "show_progress_on": p.looked, **_RUNNING}
     run = begin_on(p.run.click, running, inputs, outputs, "run", **options)
-    stop_on(p.stop.click, [run], stopped, [p.bench], outputs, "run")
     compared = [p.bench, p.a, p.b, p.at]
+    # By now the visitor may have chosen others, or the page have lost these (events.py).
+    run.then(show_choices, compared, outputs, **QUIET)
+    stop_on(p.stop.click, [run], stopped, compared, outputs, "run")
     for choice in (p.a, p.b, p.at):
         choice.input(show_cases, compared, outputs, trigger_mode="always_last", **QUIET)
     chosen = p.cases.select(
-        opened, [p.bench, p.rows, p.a, p.b, p.at], [*opening.values(), tabs], **QUIET
+        with_toast(opened), [p.bench, p.rows, p.a, p.b, p.at], [*opening.values(), tabs], **QUIET
     )
     return chosen.then(None, None, None, js=TO_TOP, **QUIET)

@@ -10,7 +10,7 @@ import gradio as gr
 from spare_demo.ui import panels, tuning
 from spare_demo.ui.examples import knows_only_scenes
 from spare_demo.ui.gradio_compat.files import cached_picture, cached_thumbnail
-from spare_demo.ui.gradio_compat.parts import NumberAsSent, SliderAsSent, photo_input
+from spare_demo.ui.gradio_compat.parts import NumberAsSent, SliderAsSent, TextAsSent, photo_input
 from spare_demo.ui.handlers import Handlers
 from spare_demo.ui.open_visits import VisitKey
 from spare_demo.ui.steps import CHANGES, PageChanges
@@ -121,7 +121,7 @@ def _lay_out_asked(
         height=180,
         elem_id="picture",
     )
-    parts.question = gr.Textbox(
+    parts.question = TextAsSent(
         opening.question, label="Question", lines=1, max_lines=3, elem_id="question"
     )
     drawn = knows_only_scenes(model.name)

@@ -203,6 +203,17 @@ def offers_html(offers: list[Offer]) -> str:
     )
 
 
+def tiny_needs(model_switch: ModelSwitch) -> str:
+    """What TinyLLaVA's row of that table says, after "it needs"."""
+    (offer,) = model_switch.offers(model_switch.settings.bits, [TINY_LLAVA.name])
+    words = f"{size_words(offer.room.needed)} {offer.room.where}"
+    if offer.download:
+        words += f", and a download of {size_words(offer.download)}"
+    if offer.seconds is not None:
+        words += f"; a question takes about {rough_seconds_text(offer.seconds)} here"
+    return words
+
+
 def _fit_text(room: Room) -> str:
     return f"{'yes' if room.fits else 'no'}: needs {size_words(room.needed)}"
 

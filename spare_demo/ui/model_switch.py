@@ -12,11 +12,11 @@ import dataclasses
 import logging
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from spare_demo.models import CATALOGUE, Model, ModelError, load_model
-from spare_demo.models.loading.catalogue import AUTO, BUILT_IN, Entry
+from spare_demo.models.loading.catalogue import AUTO, BUILT_IN, PUBLISHED, Entry
 from spare_demo.models.loading.hub import Progress, no_progress
 from spare_demo.models.loading.load import plain_name
 from spare_demo.models.loading.machine import Offer, offers
@@ -64,8 +64,8 @@ class ModelSwitch:
         names = dict.fromkeys((self.settings.model, *self.settings.models, *CATALOGUE))
         return [(_words(name), name) for name in names if name != AUTO]
 
-    def offers(self, bits: int) -> list[Offer]:
-        """What each model of the table would take here, with this one gone."""
+    def offers(self, bits: int, names: Sequence[str] = PUBLISHED) -> list[Offer]:
+        """What each of these models of the table would take here, with this one gone."""
         device = self.model.device
         spread = device.type == "cuda" and self.settings.device in ("auto", "cuda")
         here = self.model.bytes_on(device)
@@ -73,7 +73,7 @@ class ModelSwitch:
         options = LoadOptions(
             device, spread, bits=bits, given_back=here, given_back_elsewhere=elsewhere
         )
-        return offers(options, self.model.measure_rates)
+        return offers(options, self.model.measure_rates, names)
 
     def change(
         self,

@@ -22,7 +22,7 @@ OPEN_PIXELS = 200_000_000
 """Of the photos of all open comparisons, three bytes each. The one used last stays anyway."""
 
 MOST_ASKING = 10_000
-"""Sessions that have asked something, of each of which a number is kept."""
+"""Sessions that have asked something, of each of which a time is kept."""
 
 
 class VisitKey:
@@ -47,30 +47,30 @@ class OpenVisits:
         self._size, self._idle = size, idle_seconds
         self._visits: WeakKeyDictionary[VisitKey, tuple[Visit, float]] = WeakKeyDictionary()
         self._lock = threading.Lock()
-        self._asked: dict[int, int] = {}
+        self._asked: dict[int, float] = {}
 
     def __len__(self) -> int:
         return len(self._visits)
 
-    def put(self, visit: Visit) -> VisitKey:
-        """Keep a visit open, under a new key."""
+    def put(self, visit: Visit, asked: float | None = None) -> VisitKey:
+        """Keep a visit open, under a new key. asked: on the monotonic clock; None for now."""
         key = VisitKey()
         self.close_idle()
         with self._lock:
-            name = hash(current_session())
-            self._asked[name] = self._asked.get(name, 0) + 1
+            name, now = hash(current_session()), time.monotonic()
+            self._asked[name] = max(self._asked.get(name, 0.0), now if asked is None else asked)
             if len(self._asked) > MOST_ASKING:
                 del self._asked[next(iter(self._asked))]
-            self._visits[key] = visit, time.monotonic()
+            self._visits[key] = visit, now
             while len(self._visits) > 1 and (
                 len(self._visits) > self._size or self._open_pixels() > OPEN_PIXELS
             ):
                 del self._visits[next(self._visits.keys())]
         return key
 
-    def times_put(self) -> int:
-        """How often something was put here for the session whose event runs."""
-        return self._asked.get(hash(current_session()), 0)
+    def last_asked(self) -> float:
+        """When the session whose event runs asked what was put here, the latest of it; else 0."""
+        return self._asked.get(hash(current_session()), 0.0)
 
     def close_idle(self) -> None:
         """Close what was not used for too long."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import threading
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,7 @@ from spare_demo.ui.handlers import QUICK, Handlers
 from spare_demo.ui.lab import Lab
 from spare_demo.ui.lab_page import LAB_CSS, lay_out_lab, wire_lab
 from spare_demo.ui.layout import lay_out
-from spare_demo.ui.model_menu import model_menu, upcoming_line
+from spare_demo.ui.model_menu import model_menu, tiny_needs, upcoming_line
 from spare_demo.ui.model_switch import ModelSwitch
 from spare_demo.ui.open_visits import IDLE_SECONDS, OpenVisits
 from spare_demo.ui.steps import COSTS, LOST, PageChanges
@@ -85,7 +86,11 @@ def build(
     gpu: where the events that run the model do so; None for here.
     """
     gpu = gpu or Here()
-    handlers = Handlers(model, settings)
+    if model_switch is not None and settings.private:
+        # Worked out once: it takes a moment, and stands in every step of such an answer.
+        handlers = Handlers(model, settings, cache(partial(tiny_needs, model_switch)))
+    else:
+        handlers = Handlers(model, settings)
     slow = model.warm_up_seconds > QUICK
     try:
         shown = _opening(handlers, pictures_only=slow)

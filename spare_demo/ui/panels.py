@@ -107,10 +107,10 @@ def no_answers_html(saved: bool) -> str:
     return f'<p class="note instead">{escape(words)}</p>'
 
 
-def unknown_picture_html(private: bool) -> str:
+def unknown_picture_html(private: bool, needs: str) -> str:
     """In the place of the built-in model's answers about a picture that is none of its scenes.
 
-    private: whether visitors can load another model here.
+    private: whether visitors can load another model here. needs: what TinyLLaVA needs, in words.
     """
     tiny, seven = CATALOGUE["tiny-llava"], CATALOGUE["llava-1.5-7b"]
     serve = "python -m spare_demo serve"
@@ -123,7 +123,7 @@ def unknown_picture_html(private: bool) -> str:
         '<section class="instead" role="note"><h3>This small model knows drawn scenes only</h3>'
         "<p>It does not recognise this picture as one of its drawn scenes, so its answers would be "
         "noise. The tokens shown are its own, not those of a model that knows photos.</p>"
-        f"<p>{escape(tiny.title)} answers about photos: it needs {escape(tiny.needs)}.</p>{here}"
+        f"<p>{escape(tiny.title)} answers about photos: it needs {escape(needs)}.</p>{here}"
         f"<p>Or start the app with it: <code>{serve} --model {tiny.name}</code>. To see the tokens "
         f"of {escape(seven.title)} on any computer, without answers: <code>{serve} --model "
         f"{seven.name} --without-language-model</code> (downloads 1.2 GB).</p></section>"

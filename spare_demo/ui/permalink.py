@@ -129,7 +129,7 @@ def controls_of_link(
 ) -> dict[str, Any]:
     """The page's controls as a link's ``query`` has them, and a notice of what it cannot open."""
     names = [example.name for example in examples]
-    sent = {str(key): str(value) for key, value in query.items()}
+    sent = {str(key): value for key, value in query.items() if isinstance(value, str)}
     changed = bool(sent.get("lost")) and sent.get("model") != _name_of(model)
     if changed:  # the other settings may have been the earlier model's own
         sent = {key: sent[key] for key in ("a", "b", "q", "seed", "lost") if key in sent}

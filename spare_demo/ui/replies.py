@@ -83,7 +83,8 @@ class Replies:
 
     def cite(self, asked: Mapping[str, Any], visit: Visit) -> Iterator[PageChanges]:
         """A zip of what the page shows, for a paper, as a file to hand over."""
-        chosen = [str(name) for name in asked.get("panels") or []]
+        sent = asked.get("panels")
+        chosen = [str(name) for name in sent] if isinstance(sent, list) else []
         link = str(asked.get("link") or "")[:MOST_CHARACTERS] or None
         content = cite(visit.result_to_cite(), chosen, link)
         yield {"file": MadeFile("spare-comparison.zip", "application/zip", content)}

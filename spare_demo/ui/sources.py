@@ -5,7 +5,6 @@ Of a method that merges inside the language model, what the layer looked at has,
 
 from __future__ import annotations
 
-import math
 from html import escape
 
 from spare_demo.render.base import data_address
@@ -16,6 +15,7 @@ from spare_demo.render.overlay import layer_overlay, selection_overlay
 from spare_demo.ui.visit import SLOTS, Visit
 
 _COLOURS = dict(zip(SLOTS, (BLUE, VERMILION), strict=True))
+_MOST = 10**9  # far beyond any number of tokens
 _NONE = "Neither A nor B merges tokens: each token that the language model gets is a single patch."
 
 
@@ -28,7 +28,7 @@ def merged_html(visit: Visit, budget: int, token: float | None, layer: float | N
 
     Raises ValueError, with a sentence to show, where the token is none.
     """
-    if token is not None and not math.isfinite(token):
+    if not all(value is None or _is_place(value) for value in (token, layer)):
         raise ValueError("Type the token's number: 0 for all of them, or 1 and up.")
     selections = visit.exploration.selections(budget)
     figures = []
@@ -44,6 +44,11 @@ def merged_html(visit: Visit, budget: int, token: float | None, layer: float | N
         if display is not None:
             figures.append(_figure(display))
     return "".join(figures) or f'<p class="note">{_NONE}</p>'
+
+
+def _is_place(value: object) -> bool:
+    """Whether it can be the place of a token or of a layer, existing or not."""
+    return isinstance(value, int | float) and abs(value) < _MOST
 
 
 def _in_layer(visit: Visit, slot: str, token: float | None, layer: float | None) -> Display | None:

@@ -12,6 +12,7 @@ from spare_demo.analysis.first_words import first_words
 from spare_demo.comparison.request import UNPRUNED
 from spare_demo.comparison.result import KlCurves
 from spare_demo.models import Model
+from spare_demo.models.loading.catalogue import TINY_LLAVA
 from spare_demo.pruners.views import budget_groups
 from spare_demo.render.base import number
 from spare_demo.render.curves import nearest_place
@@ -37,9 +38,9 @@ _ROUNDING = 1e-6
 class Steps:
     """New values of the page's parts, from what a visit has so far. They hold nothing of it."""
 
-    def __init__(self, model: Model, private: bool) -> None:
-        """private: as of `Settings`."""
-        self._model, self._private = model, private
+    def __init__(self, model: Model, private: bool, needs: Callable[[], str]) -> None:
+        """private: as of `Settings`. needs: what TinyLLaVA needs on this machine, in words."""
+        self._model, self._private, self._needs = model, private, needs
 
     def pictures(self, visit: Visit, budget: int) -> PageChanges:
         """What is kept, and room for the answers to come."""
@@ -86,7 +87,8 @@ class Steps:
             return answers if saved else asked_html(visit, budget, answers)
         instead = ""
         if visit.unknown:
-            instead = panels.unknown_picture_html(self._private and not saved)
+            needs = TINY_LLAVA.needs if saved else self._needs()
+            instead = panels.unknown_picture_html(self._private and not saved, needs)
         elif visit.off_topic:
             instead = panels.off_topic_html()
         tokenizer = self._model.tokenizer
@@ -117,18 +119,23 @@ def lost_title(visit: Visit, budget: int) -> str:
     curves = visit.exploration.curves
     place = nearest_place(curves.budgets, budget)
     errors = {visit.titles[slot]: curve[place] for slot, curve in curves.errors.items()}
-    return _title(
-        "What is lost", curves.budgets[place], "error", errors, float(curves.random.mean[place])
-    )
+    where = _where(curves.budgets[place], budget)
+    random = float(curves.random.mean[place])
+    return _title(f"What is lost {where}", "error", errors, random)
 
 
 def kl_title(visit: Visit, curves: KlCurves, budget: int) -> str:
     """The same of the KL of the first word, in nats."""
     place = nearest_place(curves.budgets, budget)
     values = {visit.titles[slot]: curves.series[slot][place] for slot in SLOTS}
-    return _title(
-        "What changes", curves.budgets[place], "KL", values, float(curves.random[0][place])
-    )
+    where = _where(curves.budgets[place], budget)
+    return _title(f"What changes {where}", "KL", values, float(curves.random[0][place]))
+
+
+def _where(k: int, budget: int) -> str:
+    """Which budget a title's figures are of. k: that budget. budget: where the slider stands."""
+    words = tokens_word(k)
+    return f"with {words}" if k == budget else f"at {words}, the nearest computed"
 
 
 def cost_title(visit: Visit) -> str:
@@ -143,11 +150,11 @@ def cost_title(visit: Visit) -> str:
     return f"What it costs: prefill {', '.join(times)}" if times else COSTS
 
 
-def _title(fold: str, k: int, what: str, values: Mapping[str, float | None], random: float) -> str:
+def _title(fold: str, what: str, values: Mapping[str, float | None], random: float) -> str:
     known = {label: value for label, value in values.items() if value is not None}
     words = [f"{label} {_shown(float(value))}" for label, value in known.items()]
     figures = ", ".join([*words, f"random picks {_shown(random)}"])
-    return f"{fold} with {tokens_word(k)}: {what} {figures}"
+    return f"{fold}: {what} {figures}"
 
 
 def _shown(value: float) -> str:

@@ -19,6 +19,7 @@ from spare_demo.pruners.base import GROUPS
 from spare_demo.pruners.options import fields_of, read_method, read_value, title_of, write_method
 from spare_demo.relevance import GuidanceText
 from spare_demo.ui import panels
+from spare_demo.ui.errors import with_toast
 from spare_demo.ui.events import QUIET
 
 NOT_HERE = " – not on this model: "
@@ -91,8 +92,12 @@ def settings_panel(
             **in_line,
         )
         def controls(value: str) -> None:
+            try:
+                method = read_method(value, PRUNERS)
+            except ValueError as error:
+                gr.HTML(panels.message_html(str(error)))
+                return
             name = value.partition(":")[0]
-            method = read_method(value, PRUNERS)
             gr.HTML(about_html(method))
             fields = [
                 field
@@ -194,7 +199,7 @@ def method_line(menu: gr.Dropdown, value: str, slot: str) -> None:
     value: the menu's value at the start. slot: "a" or "b".
     """
     line = gr.HTML(line_html(value), elem_id=f"does-{slot}", elem_classes="does")
-    menu.change(line_html, menu, line, queue=False, **QUIET)
+    menu.change(with_toast(line_html), menu, line, queue=False, **QUIET)
 
 
 def line_html(value: str) -> str:

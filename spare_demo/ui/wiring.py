@@ -14,10 +14,11 @@ from gradio.events import Dependency
 
 from spare_demo.ui import panels
 from spare_demo.ui.borrowed_gpu import Here
+from spare_demo.ui.errors import with_toast
 from spare_demo.ui.events import ANSWERING, QUIET, begin_on, in_steps, stop_on
 from spare_demo.ui.find import CHANGED, READ, find_disagreement, tried_html
 from spare_demo.ui.gradio_compat.parts import with_event_data
-from spare_demo.ui.gradio_compat.queue import is_awaited
+from spare_demo.ui.gradio_compat.queue import is_awaited, seconds_in_queue
 from spare_demo.ui.handler_wrappers import with_page
 from spare_demo.ui.handlers import Handlers
 from spare_demo.ui.layout import CONTROLS
@@ -42,23 +43,23 @@ _NO_LONGER = (
 _FINDING: dict[str, Any] = {"concurrency_id": "find", "concurrency_limit": 1}
 
 
-def until_asked(steps: Iterator[PageChanges], visits: OpenVisits) -> Iterator[PageChanges]:
-    """A search's steps, until its visitor has asked something else: then a sentence says so.
+def until_asked(
+    steps: Iterator[PageChanges], visits: OpenVisits, asked: float
+) -> Iterator[PageChanges]:
+    """A search's steps, until its visitor asks something else: then a sentence says so.
 
     With it goes the picture that was found just before; why, `in_steps` says.
 
-    visits: where the visit of a step is put before the next step is asked for.
+    asked: when the search was. What was asked before it may put its visits in the middle of it.
     """
-    before = visits.times_put()
     picture: PageChanges = {}
     for values in steps:
-        if visits.times_put() != before:
+        if visits.last_asked() > asked:
             ended = tried_html("The search stopped because something else was asked.")
             yield picture | {"tried": ended}
             return
         if "image" in values:
             picture = {"image": values["image"]}
-        before += "visit" in values
         yield values
 
 
@@ -95,9 +96,9 @@ def wire(
     )
     outputs = [getattr(parts, name) for name in changed]
 
-    def put(values: PageChanges) -> dict:
+    def put(values: PageChanges, asked_at: float | None = None) -> dict:
         if "visit" in values:
-            values = {**values, "visit": visits.put(values["visit"])}
+            values = {**values, "visit": visits.put(values["visit"], asked_at)}
         # Gradio takes no dictionary without an output for an answer.
         return {getattr(parts, name): value for name, value in values.items()} or gr.skip()
 
@@ -111,6 +112,7 @@ def wire(
         timed = with_times(event, name, handlers.model.name)
 
         def run(*values: Any) -> Iterator[dict]:
+            asked_at = time.monotonic() - (seconds_in_queue() or 0.0)
             # Ask can do without the visit before it.
             alone = handler in (handlers.ask, handlers.ask_linked)
             visit_of = visits.find if alone else visits.get
@@ -119,7 +121,10 @@ def wire(
             if handler in lasting:
                 steps = until_awaited(steps)
             steps = in_steps(steps, ("image", "curve", "kl", *_FOLDS))
-            yield from map(put, until_asked(steps, visits) if handler is find else steps)
+            if handler is find:
+                steps = until_asked(steps, visits, asked_at)
+            for changes in steps:
+                yield put(changes, asked_at)
 
         return run
 
@@ -180,7 +185,7 @@ def wire(
 
     asked = [*CONTROLS, "example", "visit"]
 
-    load = handlers.load_example
+    load = with_toast(handlers.load_example)
     chosen = p.offered.click(load, [p.offered, p.question], [p.image, p.question], **QUIET)
     drawn = p.scene.click(handlers.new_scene, None, [p.image, p.question, p.example], **QUIET)
     for event in (p.ask.click, p.question.submit, p.offered.click, p.scene.click, p.chips.choose):
@@ -199,7 +204,10 @@ def wire(
         *(p.positions.input, p.seed.submit),
     )
     by = p.guidance_text.input(
-        handlers.menus, [p.guidance_text, p.method_a, p.method_b], [p.method_a, p.method_b], **QUIET
+        with_toast(handlers.menus),
+        [p.guidance_text, p.method_a, p.method_b],
+        [p.method_a, p.method_b],
+        **QUIET,
     )
     shown_anew = (chosen.then, drawn.then, chip.then, by.then, *(event.then for event in opened))
     for event in (*chosen_anew, *shown_anew):
@@ -248,7 +256,10 @@ def wire(
     for asks, reply in ((p.cite.cite, replies.cite), (p.cite.save_page, replies.save_page)):
         asks(with_event_data(once(reply, place="file")), p.visit, p.reply, **filing)
     linked = p.stage.reopen(
-        with_event_data(once(handlers.reopen)), p.visit, of([*CONTROLS, "notice"]), **QUIET
+        with_event_data(once(handlers.reopen, place="notice")),
+        p.visit,
+        of([*CONTROLS, "notice"]),
+        **QUIET,
     )
     answering(linked.then, handlers.ask_linked, asked)
     answering(p.answers.answer_now, handlers.answer_now, redrawn)

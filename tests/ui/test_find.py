@@ -19,6 +19,8 @@ from spare_demo.ui.find import READ, find_disagreement
 from spare_demo.ui.handler_wrappers import with_refusals
 from spare_demo.ui.handlers import Handlers
 from spare_demo.ui.open_visits import OpenVisits, VisitKey
+from spare_demo.ui.visit import Visit
+from spare_demo.ui.wiring import until_asked
 
 
 def asked(**other: Any) -> dict[str, Any]:
@@ -47,6 +49,7 @@ def test_it_stops_at_the_first_scene_that_splits_a_and_b(
     steps = list(find_disagreement(handlers, **asked()))
     assert [step["tried"].split(">")[1].split("<")[0] for step in steps] == [
         "Drawing the first scene …",
+        "Asking about the first scene …",
         "Tried 1 scene: A and B agreed on each.",
         "Tried 2 scenes: A and B agreed on each.",
         "Tried 3 scenes: here A and B answer differently.",
@@ -68,8 +71,8 @@ def test_answers_that_agree_after_all_are_passed_over(
     verdicts = [False, True]
     monkeypatch.setattr(find, "first_difference", lambda *texts: verdicts.pop(0))
     steps = list(find_disagreement(handlers, **asked()))
-    assert "visit" not in steps[1] and "Tried 1 scene: A and B agreed" in steps[1]["tried"]
-    assert "Tried 2 scenes: here" in steps[2]["tried"]
+    assert "visit" not in steps[2] and "Tried 1 scene: A and B agreed" in steps[2]["tried"]
+    assert "Tried 2 scenes: here" in steps[3]["tried"]
 
 
 def test_without_one_it_says_how_many_were_tried_and_what_to_do(
@@ -135,9 +138,22 @@ def test_it_ends_once_something_else_is_asked(
     assert last[picture] == found[picture]
     splits += [False, True]
     steps = search.fn(*asked().values())
-    seen = [words(next(steps)) for _ in range(2)]  # the first scene, tried one
+    seen = [words(next(steps)) for _ in range(3)]  # drawing, asking, tried one
     assert "Tried 1 scene" in str(seen[-1])
     visits.put(visits.get(opening))
     (last,) = steps
     assert "something else was asked" in str(words(last))
     assert {part.elem_id for part in last} == {"tried"}
+
+
+def test_what_was_asked_before_it_does_not_end_it(finished: Visit) -> None:
+    """The answer of New scene may still come word by word when the search begins."""
+    visits = OpenVisits(8)
+    steps: Iterator[dict[str, Any]] = ({"tried": word} for word in ("one", "two", "three"))
+    search = until_asked(steps, visits, asked=100.0)
+    assert next(search) == {"tried": "one"}
+    visits.put(finished, asked=99.0)
+    assert next(search) == {"tried": "two"}
+    visits.put(finished, asked=101.0)
+    (last,) = search
+    assert "something else was asked" in last["tried"]

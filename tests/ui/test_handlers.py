@@ -75,6 +75,10 @@ def test_at_the_end_every_part_is_there(handlers, shown) -> None:
 
 def test_titles_name_the_budget_that_their_figures_are_of(handlers, shown) -> None:
     curve = merged(handlers.draw_curve(5, shown["visit"]))
+    assert curve["lost_fold"]["label"].startswith(
+        "What is lost at 4 tokens, the nearest computed: error A "
+    )
+    curve = merged(handlers.draw_curve(4, shown["visit"]))
     assert curve["lost_fold"]["label"].startswith("What is lost with 4 tokens: error A ")
     measured = merged(handlers.studies.measure(5, shown["visit"]))  # at that very budget
     assert measured["kl_fold"]["label"].startswith("What changes with 5 tokens: KL A ")
@@ -764,8 +768,8 @@ def test_a_bad_upload_is_refused_as_ask_would_and_changes_nothing_else(
 
 
 def test_a_title_calls_nothing_what_is_left_to_rounding() -> None:
-    title = steps._title("What is lost", 3, "error", {"A": 1.13e-15, "B": 0.0214, "C": None}, 0.0)
-    assert title == "What is lost with 3 tokens: error A 0, B 0.0214, random picks 0"
+    title = steps._title("What is lost", "error", {"A": 1.13e-15, "B": 0.0214, "C": None}, 0.0)
+    assert title == "What is lost: error A 0, B 0.0214, random picks 0"
 
 
 def test_the_last_step_brings_a_figure_whose_value_gradio_took_out_of_its_update() -> None:

@@ -85,20 +85,43 @@ def test_a_run_that_was_stopped_keeps_what_it_found(lab: Lab) -> None:
     shown = lab.finished(bench)
     assert "Stopped: 1 of 50 scenes" in shown["progress"]
     assert Path(shown["download"]["value"]).exists()
-    assert shown["b"]["choices"] == [("Uniform grid", "uniform"), ("All tokens", "unpruned")]
-    assert (shown["at"]["choices"], shown["at"]["value"]) == ([4], 4)
     assert lab.finished(None) == {"progress": ""}
 
 
+def test_a_run_keeps_the_visitors_choices_that_it_has(lab: Lab) -> None:
+    def values(a: object, b: object, at: object) -> list[object]:
+        first = next(
+            lab.measure(["spare", "cdpruner", "random"], [8, 3], 1, "held-out", 0, a, b, at)
+        )
+        assert lab.choices(first["bench"], a, b, at)["b"] == first["b"]
+        return [first[name]["value"] for name in ("a", "b", "at")]
+
+    assert values("spare", "random", 3) == ["spare", "random", 3]
+    assert values("random", "uniform", 99) == ["random", "spare", 8]
+    assert values("uniform", "spare", 8) == ["cdpruner", "spare", 8]
+    assert values(None, ["random"], {}) == ["spare", "cdpruner", 8]
+    assert lab.choices(None, "spare", "random", 3) == {}
+
+
+def test_the_page_opens_on_the_a_and_b_of_its_own_run(tiny_model: Model, lab: Lab) -> None:
+    parts = {part.elem_id: part for part in build(tiny_model, Settings()).blocks.values()}
+    a, b, methods = (parts[f"lab-{name}"].value for name in ("a", "b", "methods"))
+    first = next(lab.measure(methods, [4], 1, "held-out", 0))
+    assert (a, b) == (first["a"]["value"], first["b"]["value"]) == ("spare", "cdpruner")
+
+
 def test_stop_does_not_hang_on_menus_that_the_page_may_have_lost(tiny_model: Model) -> None:
-    """What a menu on the page still holds from before the run would be refused."""
-    told = build(tiny_model, Settings()).config
+    """A menu on the page may still hold what the run does not have; Gradio would refuse it."""
+    demo = build(tiny_model, Settings())
+    told = demo.config
     names = {part["id"]: part["props"].get("elem_id") for part in told["components"]}
     events = told["dependencies"]
     stops = {e["id"] for e in events if "lab-stop" in {names.get(p) for p, _ in e["targets"]}}
     (after,) = [event for event in events if event["trigger_after"] in stops]
-    assert {names[part] for part in after["outputs"]} >= {"lab-a", "lab-b", "lab-at"}
-    assert not {names[part] for part in after["inputs"]} & {"lab-a", "lab-b", "lab-at"}
+    lab_menus = {"lab-a", "lab-b", "lab-at"}
+    assert {names[part] for part in after["outputs"]} >= lab_menus
+    menus = [demo.blocks[part] for part in after["inputs"] if names[part] in lab_menus]
+    assert [menu.preprocess("gone") for menu in menus] == ["gone"] * 3
 
 
 @pytest.fixture
@@ -161,6 +184,7 @@ def test_the_table_of_skills_is_html_with_its_numbers(lab: Lab, named: Bench) ->
     html = lab.skills(named, 8)
     assert "ocr (n=3)" in html
     assert "66.7 (" in html
+    assert html.count("<table") == 2 and html.count("95 % intervals") == 1
     assert lab.skills(named, 8) != lab.skills(named, 3)
     empty = lab.look_into(None, "spare", "random", 8)
     assert (empty["cases"]["visible"], empty["cases_words"], empty["skills"]) == (False, "", "")

@@ -35,7 +35,7 @@ from spare_demo.ui import build, serve
 from spare_demo.ui.handler_wrappers import with_refusals
 from spare_demo.ui.handlers import Handlers
 from spare_demo.ui.lab import Lab
-from spare_demo.ui.model_menu import model_menu, offers_html, upcoming_html
+from spare_demo.ui.model_menu import model_menu, offers_html, tiny_needs, upcoming_html
 from spare_demo.ui.model_switch import ModelSwitch
 from spare_demo.ui.page import launch_options
 
@@ -196,6 +196,11 @@ def test_what_each_model_would_take_here(
     assert re.search(r"no: needs 1[67]\.", table) and re.search(r"yes: needs [34]\.", table)
     assert "14.6 GB" in table
     assert "9.0 GB are free without the present model" in table and f"{tiny.seconds:.1f} s" in table
+    needs = f"{tiny.room.needed / 1e9:.1f} GB"
+    assert needs in table and tiny_needs(model_switch) == (
+        f"{needs} of memory, and a download of 6.1 GB; a question takes about {tiny.seconds:.1f} s "
+        "here"
+    )
 
 
 @pytest.mark.parametrize(("slowness", "free"), [(0.3, 9), (150.0, 11)])  # the rest is wider there
@@ -627,6 +632,8 @@ def test_a_photo_shown_to_the_built_in_model_leads_to_one_that_knows_photos(
         visitor.ask("What animal is this?")
         heading = "This small model knows drawn scenes only"
         expect(visitor.find(".instead h3")).to_have_text(heading)
+        # As in the menu's table, and no number that stands for any machine.
+        expect(visitor.find(".instead")).to_contain_text("GB of memory")
         expect(visitor.find("#answers .answers")).not_to_be_visible()  # what it says all the same
         visitor.find(".load-tiny").click()
         status = visitor.find("#model-status [role=alert]")

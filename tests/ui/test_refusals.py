@@ -29,9 +29,10 @@ from spare_demo.ui.errors import (
     sentence,
 )
 from spare_demo.ui.gradio_compat.files import files_in_cache
+from spare_demo.ui.gradio_compat.parts import with_event_data
 from spare_demo.ui.handler_wrappers import with_page, with_refusals
-from spare_demo.ui.handlers import Handlers
-from spare_demo.ui.open_visits import OpenVisits, VisitKey
+from spare_demo.ui.handlers import NO_QUESTION, Handlers
+from spare_demo.ui.open_visits import CLOSED, OpenVisits, VisitKey
 from spare_demo.ui.visit import Visit
 
 
@@ -234,3 +235,62 @@ def test_the_page_that_waits_for_a_reply_is_told_that_none_will_come() -> None:
     assert json.loads(reply["reply"]).items() >= {"kind": "unanswered", "asked": "words"}.items()
     (message,) = with_refusals(fail)()
     assert "No maps today." in message["message"]
+
+
+def _refused_in_the_corner(page: Page, name: str, *inputs: Any) -> str:
+    """In which words an event that no page of ours sends is refused, without a traceback."""
+    event = next(event for event in page.demo.fns.values() if event.name == name)
+    with pytest.raises(gr.Error) as refused:
+        event.fn(*inputs)
+    assert not refused.value.print_exception
+    return refused.value.message
+
+
+@pytest.mark.parametrize("index", [None, "0", 10**18, -1, [0]])
+def test_what_is_not_there_to_be_clicked_is_refused(public: Page, index: Any) -> None:
+    said = _refused_in_the_corner(public, "load_example", index, None)
+    assert said == "This one is not on the page any more. Click one that is shown."
+    for data in ({"index": index}, index):
+        lab = (None, [], None, None, None, SimpleNamespace(_data=data))
+        assert _refused_in_the_corner(public, "opened", *lab) == said
+
+
+def test_a_method_that_is_none_is_refused_wherever_menus_are_read(public: Page) -> None:
+    words = "A method is called by its name."
+    assert words in _refused_in_the_corner(public, "line_html", None)
+    assert words in _refused_in_the_corner(public, "menus", "clip", None, "spare")
+    with gr.Blocks() as panel:
+        public.demo.renderables[0].fn(None)
+    (message,) = panel.blocks.values()
+    assert words in message.value
+
+
+@pytest.mark.parametrize("data", [None, "kept", 5, ["kept"]])
+def test_an_event_with_other_than_fields_is_one_without_any(data: Any) -> None:
+    sent = with_event_data(lambda asked, visit: {"asked": dict(asked)})
+    assert sent(None, SimpleNamespace(_data=data)) == {"asked": {}}
+
+
+def test_other_values_than_the_page_sends_are_refused_in_a_sentence(
+    handlers: Handlers, finished: Visit, photo_file: str
+) -> None:
+    (asked,) = with_refusals(handlers.ask)(**controls(photo_file, None))
+    assert NO_QUESTION in asked["message"]
+    (own,) = with_refusals(handlers.ask_own, place="own")(5, finished)
+    assert "a list of whole numbers" in own["own"]
+    (cited,) = with_refusals(handlers.replies.cite)({"panels": 5}, finished)
+    assert "Choose at least one picture" in cited["message"]
+
+
+def test_a_question_that_is_no_text_is_not_asked(public: Page, handlers: Handlers) -> None:
+    (box,) = (part for part in public.demo.blocks.values() if part.elem_id == "question")
+    with pytest.raises(gr.Error, match="Question must be text"):
+        box.preprocess(["x"])
+    (opened,) = handlers.reopen({"query": {"q": ["x"]}}, None)  # type: ignore[arg-type]
+    assert set(opened) == {"notice"}
+
+
+def test_a_link_that_cannot_be_opened_is_refused_beside_the_link(public: Page) -> None:
+    (event,) = (e for e in public.demo.fns.values() if "reopen" in (kind for _, kind in e.targets))
+    ((part, words),) = event.fn(VisitKey(), SimpleNamespace(_data={})).items()
+    assert CLOSED in words and part in event.outputs

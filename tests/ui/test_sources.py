@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -40,13 +41,18 @@ def test_one_token_shows_what_went_into_it(visit: Visit) -> None:
         (8, 9, "Choose one from 1 to 8"),
         (8, -1, "Choose one from 1 to 8"),
         (8, math.nan, "Type the token's number"),
+        (8, "one", "Type the token's number"),
+        (8, [1], "Type the token's number"),
+        pytest.param(8, 10**400, "Type the token's number", id="huge"),
     ],
 )
 def test_what_cannot_be_shown_is_said(
-    handlers: Handlers, visit: Visit, budget: int, token: float, sentence: str
+    handlers: Handlers, visit: Visit, budget: int, token: Any, sentence: str
 ) -> None:
     with pytest.raises(ValueError, match=sentence):
         list(handlers.merged(token, None, budget, visit))
+    with pytest.raises(ValueError, match="Type the token's number"):
+        list(handlers.merged(1, "last", 8, visit))
 
 
 def test_where_nothing_merges_it_says_so(guide: Guide, photo_file: str) -> None:

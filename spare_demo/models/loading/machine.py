@@ -13,7 +13,7 @@ room for TinyLLaVA, the last two run on the CPU.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -143,14 +143,18 @@ class Offer:
     seconds: float | None
 
 
-def offers(options: LoadOptions, rates: Callable[[torch.dtype], Rates]) -> list[Offer]:
-    """An `Offer` for each of `PUBLISHED`.
+def offers(
+    options: LoadOptions,
+    rates: Callable[[torch.dtype], Rates],
+    names: Sequence[str] = PUBLISHED,
+) -> list[Offer]:
+    """An `Offer` for each of these names of `PUBLISHED`.
 
     options: where to, and what is given back there.
     rates: of that device in a number format; measured once for each.
     """
     measured = cache(rates)
-    return [_offer(CATALOGUE[name], options, measured) for name in PUBLISHED]
+    return [_offer(CATALOGUE[name], options, measured) for name in names]
 
 
 def _offer(entry: Entry, options: LoadOptions, rates: Callable[[torch.dtype], Rates]) -> Offer:

@@ -97,9 +97,13 @@ def trust_hosts(app: ASGIApp, hosts: Collection[str]) -> ASGIApp:
 
 
 def host_name(address: str) -> str | None:
-    """The host in an address, in lower case and without its port; None where there is none."""
+    """The host in an address, in lower case and without its port; None where there is none.
+
+    Also of one with a user's name, which no browser sends: whoever reads the header may take that
+    for the host.
+    """
     try:
-        return urlsplit(address).hostname
+        return None if "@" in address else urlsplit(address).hostname
     except ValueError:
         return None
 

@@ -33,6 +33,9 @@ def kind_of(base: type[PartT], **members: Any) -> type[PartT]:
 # They hand over what was typed: the handlers' refusals say what to do next.
 NumberAsSent = kind_of(gr.Number, preprocess=lambda self, payload: payload)
 SliderAsSent = kind_of(gr.Slider, preprocess=lambda self, payload: payload)
+# Of choices that change, the page may send one that is gone: Gradio would refuse the whole event.
+DropdownAsSent = kind_of(gr.Dropdown, preprocess=lambda self, payload: payload)
+RadioAsSent = kind_of(gr.Radio, preprocess=lambda self, payload: payload)
 
 
 def _text_as_sent(box: gr.Textbox, payload: Any) -> str | None:
@@ -141,6 +144,11 @@ def with_event_data(handler: Callable[[Mapping[str, Any], Any], dict]) -> Callab
     """
 
     def run(visit: Any, event: gr.EventData) -> dict:
-        return handler(event._data or {}, visit)
+        return handler(event_data(event), visit)
 
     return run
+
+
+def event_data(event: gr.EventData) -> Mapping[str, Any]:
+    """What the page sent with an event; nothing where it is no object."""
+    return event._data if isinstance(event._data, dict) else {}

@@ -21,6 +21,7 @@ def private(serve_public):
         {"Host": "evil.example"},
         {"Host": "127.0.0.1.evil.example:7860"},
         {"Host": "[::1"},
+        {"Host": "evil.example:7907@127.0.0.1"},
         {"Origin": "https://evil.example"},
         {"Origin": "null"},
     ],
@@ -52,7 +53,13 @@ def test_a_public_page_answers_to_any_name(public) -> None:
 
 @pytest.mark.parametrize(
     ("address", "name"),
-    [("//A.example:80", "a.example"), ("//[::1]:7860", "::1"), ("null", None), ("//[", None)],
+    [
+        ("//A.example:80", "a.example"),
+        ("//[::1]:7860", "::1"),
+        ("null", None),
+        ("//[", None),
+        ("//a.example@[::1]", None),
+    ],
 )
 def test_the_name_in_an_address(address: str, name: str | None) -> None:
     assert host_name(address) == name
