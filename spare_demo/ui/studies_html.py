@@ -153,8 +153,7 @@ def _button(result: LeaveOneOut) -> str:
     """Nothing where no patch can be taken from a set made by hand."""
     if not result.done or result.merged:
         return ""
-    alone = len(result.turning) == 1
-    words = "the token that carries it" if alone else "the token with the largest loss"
+    words = "that token" if result.turning else "the token with the largest loss"
     # js/carrier.js gets the map only once both methods are through, which Stop may come before.
     found = result.carrier.token
     others = [removal.token for removal in result.removals if removal.token != found]
