@@ -113,10 +113,7 @@ def singular_squares(features: Tensor) -> Tensor:
     """(min(n, d),) squared singular values of the features, ascending, float64 on the CPU."""
     x = compact(features)
     gram = x @ x.T if len(x) <= x.shape[1] else x.T @ x
-    squares = torch.linalg.eigvalsh(gram).cpu()
-    # What rounding makes of zero would leave a bound above the error of tokens that span all.
-    rounding = len(squares) * torch.finfo(squares.dtype).eps * squares[-1:]
-    return squares.where(squares > rounding, 0.0)
+    return torch.linalg.eigvalsh(gram).clamp_min(0).cpu()
 
 
 def rank(squares: Tensor) -> int:
@@ -139,7 +136,10 @@ def svd_bound(squares: Tensor, budgets: Sequence[int]) -> Tensor:
     check_tensor("squares", squares, "(m,)")
     if min(budgets, default=0) < 0:
         raise ValueError(f"A budget of {min(budgets)} is not possible. Choose budgets from 0 on.")
-    tail = torch.cat([squares.cumsum(0).flip(0), squares.new_zeros(1)])  # (min(n, d) + 1,)
+    # What rounding makes of zero would leave a bound above the error of tokens that span all.
+    rounding = len(squares) * torch.finfo(squares.dtype).eps * squares[-1:]
+    left = squares.where(squares > rounding, 0.0)
+    tail = torch.cat([left.cumsum(0).flip(0), squares.new_zeros(1)])  # (min(n, d) + 1,)
     picks = torch.tensor([min(k, len(squares)) for k in budgets], dtype=torch.long)
     return _relative(tail[picks].sqrt(), squares.sqrt())
 

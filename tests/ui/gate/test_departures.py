@@ -28,7 +28,7 @@ class Endless:
 
     def join(self, session: str) -> None:
         """Begin it, as the page does."""
-        data = [[], [], 3, "held-out", 0]
+        data = [[], [], 3, "held-out", 0, None, None, None]
         body = {"fn_index": self.number, "data": data, "session_hash": session}
         httpx.post(f"{self.url}queue/join", json=body, timeout=PATIENCE).raise_for_status()
         assert self.begun.wait(PATIENCE)
