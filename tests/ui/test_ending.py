@@ -23,7 +23,7 @@ def _run_the_lab(url: str) -> Iterator[str]:
     parts, events = config["components"], config["dependencies"]
     button = next(part["id"] for part in parts if part["props"].get("elem_id") == "lab-run")
     number = next(event["id"] for event in events if [button, "click"] in event["targets"])
-    data = [["spare", "uniform"], [16, 64], 200, "held-out", 0]
+    data = [["spare", "uniform"], [16, 64], 200, "held-out", 0, None, None, None]
     body = {"fn_index": number, "data": data, "session_hash": "lab"}
     httpx.post(f"{url}/gradio_api/queue/join", json=body).raise_for_status()
     address = f"{url}/gradio_api/queue/data?session_hash=lab"
