@@ -54,24 +54,6 @@ def test_the_box_never_keeps_what_cannot_be(visitor) -> None:
         visitor.expect_answers(576, 32, 32)
 
 
-def test_what_the_box_drops_is_said_and_a_number_taken_is_written_plainly(visitor) -> None:
-    number, message = visitor.find("#budget input[type=number]"), visitor.find("#budget-message")
-    for typed, left, said in (("10%", "10", True), ("12½", "12", True), ("1e2", "100", True),
-                              ("007", "7", False)):  # fmt: skip
-        number.select_text()
-        number.press_sequentially(typed)
-        number.press("Enter")
-        expect(number).to_have_value(left)
-        expect(message.locator(".message")).to_have_text([SENTENCE] if said else [])
-    number.evaluate("box => box.select()")
-    # Refused as a whole, as no number is asked for.
-    pasted = number.evaluate("""box => !box.dispatchEvent(new InputEvent('beforeinput', {
-        inputType: 'insertFromPaste', data: '10%', bubbles: true, cancelable: true}))""")
-    assert pasted
-    expect(message).to_have_text(SENTENCE)
-    visitor.expect_answers(576, 7, 7)
-
-
 def test_enter_asks_at_the_number_in_the_box(visitor) -> None:
     number = visitor.find("#budget input[type=number]")
     number.fill("40")

@@ -15,7 +15,10 @@ SPARE.scrub = (element) => {
 
   const most = () => Number(slider()?.max ?? state.data?.n ?? 1);
 
-  const isBudget = (text) => /^\d+$/.test(text) && Number(text) >= 1 && Number(text) <= most();
+  function isBudget(text) {
+    const k = Number(text);
+    return String(text ?? '').trim() !== '' && Number.isInteger(k) && k >= 1 && k <= most();
+  }
 
   function draw(k) {
     if (k !== state.k) SPARE.emit('budget', k);
@@ -40,15 +43,14 @@ SPARE.scrub = (element) => {
   // In the box a number comes digit by digit, and on the way to 577 nobody means 57: it is drawn
   // once the typing rests, and what is wrong goes back to the budget before it.
   const RESTS = 600;  // milliseconds
-  let typing = 0, before = null, replaced = null, refused = false;
+  let typing = 0, before = null, replaced = null;
 
   function type(text) {
     clearTimeout(typing);
     typing = 0;
     before ??= state.k;
     replaced = null;
-    if (text.length < 2) refused = false;  // a number begun anew
-    refuse(refused || !isBudget(text));
+    refuse(!isBudget(text));
     if (!isBudget(text)) return draw(before);
     typing = setTimeout(() => { typing = 0; draw(Number(text)); }, RESTS);
   }
@@ -58,18 +60,14 @@ SPARE.scrub = (element) => {
     const text = box.value, number = Number(text);
     clearTimeout(typing);
     typing = 0;
-    if (isBudget(text)) {
-      if (refused) replaced = number;
-      box.value = number;  // without zeros before it
-      draw(number);
-    } else {
+    if (isBudget(text)) draw(number);
+    else {
       const nearest = text !== '' && Number.isInteger(number);
       replaced = nearest ? Math.min(Math.max(number, 1), most()) : before ?? state.k;
       box.value = replaced;
       box.dispatchEvent(new Event('input', {bubbles: true}));
     }
     before = null;
-    refused = false;
   }
 
   // Slower while every pick still counts; in steps of a quarter where motion is unwelcome.
@@ -120,13 +118,6 @@ SPARE.scrub = (element) => {
     const typed = event.inputType && event.inputType !== 'insertReplacementText';
     if (isBox(event.target) && typed) type(event.target.value);
     else show(event.target.value);
-  });
-  // What a box for numbers has no place for, it drops without a word: of 10% it keeps 10.
-  document.addEventListener('beforeinput', (event) => {
-    if (!isBox(event.target) || !/[^\d.e+-]/i.test(event.data ?? '')) return;
-    event.preventDefault();
-    refused = true;
-    refuse(true);
   });
   // Before Gradio, which takes an empty box for 1.
   document.addEventListener('blur', ({target}) => { if (isBox(target)) commit(target); }, true);
