@@ -206,8 +206,8 @@ def test_a_patch_is_explained_in_one_sentence_first(reader) -> None:
 
 def test_the_caption_gives_the_reasons_while_a_patch_is_marked(reader) -> None:
     words, answers = reader.caption.inner_text(), reader.find("#answers").bounding_box()
-    for pane in ("", "1"):
-        reader.choose("pane", pane)
+    for shown in ("all", "A"):
+        reader.layer(shown)
         reader.point(200)
         caption = reader.find("#stage .caption")
         expect(caption).to_be_in_viewport()
@@ -215,7 +215,7 @@ def test_the_caption_gives_the_reasons_while_a_patch_is_marked(reader) -> None:
             expect(caption).to_contain_text(reader.find(f".reason.{slot} .verdict").inner_text())
         reader.page.mouse.move(5, 5)
         expect(reader.caption).not_to_contain_text("its ")
-    reader.choose("pane", "")
+    reader.layer("all")
     expect(caption).to_have_text(words)
     assert reader.find("#answers").bounding_box() == answers
 
