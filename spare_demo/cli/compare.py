@@ -104,10 +104,10 @@ def run(arguments: argparse.Namespace, settings: Settings) -> None:
     question = settings.check_question(arguments.question)
     changes = read_options(arguments.options, PRUNERS)
     methods: dict[str, Method | Selection | LayerPlan] = {}
-    typed = [name for name in arguments.methods if name != "all"]
-    untyped = [name for name in PRUNERS if name not in typed] if "all" in arguments.methods else []
+    names = [name for name in arguments.methods if name != "all"]
+    others = [name for name in PRUNERS if name not in names] if "all" in arguments.methods else []
     if arguments.methods:
-        methods |= choose([*typed, *untyped], arguments.seed, changes)
+        methods |= choose([*names, *others], arguments.seed, changes)
     if arguments.picks is not None:
         text = Path(arguments.picks).read_text(encoding="utf-8-sig", errors="replace")
         imported = read_pick_lists(text, Path(arguments.picks).stem)
@@ -133,8 +133,8 @@ def run(arguments: argparse.Namespace, settings: Settings) -> None:
     model = _load(arguments)
     request = dataclasses.replace(request, image=photo)
     view = encode(model, request)
-    if untyped:
-        request = _leave_out(request, model, view, untyped)
+    if others:
+        request = _leave_out(request, model, view, others)
     result = finish(model, request, view)
     _write(result, arguments)
     if arguments.carrier:
@@ -142,13 +142,13 @@ def run(arguments: argparse.Namespace, settings: Settings) -> None:
     write_film(arguments.film, model, result, settings.marks)
 
 
-def _leave_out(request: Request, model: Model, view: View, untyped: Sequence[str]) -> Request:
-    """The request without those of the untyped methods that cannot run here; prints a line for
-    each."""
+def _leave_out(request: Request, model: Model, view: View, others: Sequence[str]) -> Request:
+    """The request without those of `others`, which `all` stands for, that cannot run here; prints a
+    line for each."""
     n = view.tokens.n
     budget, with_text = request.budget_of(n), bool(view.question.strip())
     _, reasons = able_methods(model, n, budget, with_text, request.relevance.guidance_text)
-    left_out = [name for name in untyped if name in reasons]
+    left_out = [name for name in others if name in reasons]
     for name in left_out:
         options.print_wrapped(f"{PRUNERS[name].title} is left out: {reasons[name]}.")
     methods = {label: method for label, method in request.labelled.items() if label not in left_out}

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import errno
-import functools
 import logging
 import threading
 import time
 import traceback
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from pathlib import Path
-from typing import Any
 
-import gradio as gr
 from starlette.requests import ClientDisconnect
 
 from spare_demo.cuda_graphs import is_out_of_memory
@@ -67,19 +64,6 @@ def fault_sentence(error: Exception) -> str:
     if times := _counter.times(_place(error)):
         _log.error("An event failed, %d since the last such line\n%s", times, _trace(error))
     return NO_MEMORY if is_out_of_memory(error) else SORRY
-
-
-def with_toast(handler: Callable[..., Any]) -> Callable[..., Any]:
-    """The handler; what goes wrong becomes a sentence in the corner of the page."""
-
-    @functools.wraps(handler)
-    def run(*inputs: Any) -> Any:
-        try:
-            return handler(*inputs)
-        except Exception as error:
-            raise gr.Error(sentence(error), print_exception=False) from None
-
-    return run
 
 
 def _trace(error: BaseException | None) -> str:

@@ -12,9 +12,8 @@ from spare_demo.comparison.request import QuestionOptions
 from spare_demo.evaluation.gallery import read_gallery
 from spare_demo.images.geometry import Aspect
 from spare_demo.ui import examples, panels
-from spare_demo.ui.errors import with_toast
 from spare_demo.ui.events import QUIET
-from spare_demo.ui.gradio_compat.parts import event_data
+from spare_demo.ui.gradio_compat.parts import event_data, with_toast
 from spare_demo.ui.layout import CONTROLS, fold
 
 GALLERY_FILE = examples.FOLDER / "gallery.json"

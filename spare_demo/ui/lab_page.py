@@ -13,11 +13,16 @@ from spare_demo.evaluation.budgets import middle_budget
 from spare_demo.pruners import PRUNERS
 from spare_demo.scenes.sets import SET_WORDS
 from spare_demo.ui.borrowed_gpu import Here
-from spare_demo.ui.errors import with_toast
 from spare_demo.ui.events import QUIET, begin_on, in_steps, stop_on
 from spare_demo.ui.examples import read_choice
 from spare_demo.ui.gallery import TO_TOP, controls_of, thumbnails
-from spare_demo.ui.gradio_compat.parts import DropdownAsSent, NumberAsSent, RadioAsSent, event_data
+from spare_demo.ui.gradio_compat.parts import (
+    DropdownAsSent,
+    NumberAsSent,
+    RadioAsSent,
+    event_data,
+    with_toast,
+)
 from spare_demo.ui.handler_wrappers import with_refusals
 from spare_demo.ui.lab import METHODS, TO_COME, Bench, Lab
 from spare_demo.ui.steps import PageChanges

@@ -19,8 +19,8 @@ from spare_demo.pruners.base import GROUPS
 from spare_demo.pruners.options import fields_of, read_method, read_value, title_of, write_method
 from spare_demo.relevance import GuidanceText
 from spare_demo.ui import panels
-from spare_demo.ui.errors import with_toast
 from spare_demo.ui.events import QUIET
+from spare_demo.ui.gradio_compat.parts import with_toast
 
 NOT_HERE = " – not on this model: "
 """Between the title and the reason of a method that cannot run; js/menus.js disables it."""

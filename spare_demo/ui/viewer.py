@@ -26,19 +26,8 @@ _HERE = Path(__file__).parent
 # In the order they build on each other.
 _SCRIPTS = (
     *("core", "data", "linear", "colours", "draw", "pane", "layers", "maps", "carrier"),
-    *(
-        "words",
-        "caption",
-        "viewer",
-        "scrub",
-        "depth",
-        "menus",
-        "messages",
-        "why",
-        "edit",
-        "answers",
-        "runs",
-    ),
+    *("words", "caption", "viewer", "scrub", "depth", "menus", "messages", "why", "edit"),
+    *("answers", "runs"),
     *("link", "cite", "upload", "lost", "chips", "guess", "phone", "rove", "terms", "stories"),
     *("story_card", "folds", "print"),
 )

@@ -14,10 +14,9 @@ from gradio.events import Dependency
 
 from spare_demo.ui import panels
 from spare_demo.ui.borrowed_gpu import Here
-from spare_demo.ui.errors import with_toast
 from spare_demo.ui.events import ANSWERING, QUIET, begin_on, in_steps, stop_on
 from spare_demo.ui.find import CHANGED, READ, find_disagreement, tried_html
-from spare_demo.ui.gradio_compat.parts import with_event_data
+from spare_demo.ui.gradio_compat.parts import with_event_data, with_toast
 from spare_demo.ui.gradio_compat.queue import is_awaited, seconds_in_queue
 from spare_demo.ui.handler_wrappers import with_page
 from spare_demo.ui.handlers import Handlers

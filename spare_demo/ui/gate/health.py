@@ -20,14 +20,14 @@ def answer_health(app: ASGIApp) -> ASGIApp:
             return await app(scope, receive, send)
         demo = scope["app"].get_blocks()
         waiting, running = events_in_queue(demo)
-        ended = demo._queue.stopped
+        code, status = (503, "stopped") if demo._queue.stopped else (200, "ok")
         facts = {
-            "status": "stopped" if ended else "ok",
+            "status": status,
             "model": demo.model_name,
             "waiting": len(waiting),
             "running": len(running),
             "uptime_seconds": round(time.monotonic() - start, 1),
         }
-        await JSONResponse(facts, 503 if ended else 200)(scope, receive, send)
+        await JSONResponse(facts, code)(scope, receive, send)
 
     return layer

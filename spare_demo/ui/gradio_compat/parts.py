@@ -5,6 +5,7 @@ The picture input takes the files that a visitor uploaded, and nothing else.
 
 from __future__ import annotations
 
+import functools
 from abc import ABCMeta
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -15,6 +16,8 @@ import gradio as gr
 from gradio.data_classes import ImageData
 from gradio.utils import get_upload_folder, is_in_or_equal
 from pydantic import Field
+
+from spare_demo.ui.errors import sentence
 
 PartT = TypeVar("PartT")
 
@@ -152,3 +155,16 @@ def with_event_data(handler: Callable[[Mapping[str, Any], Any], dict]) -> Callab
 def event_data(event: gr.EventData) -> Mapping[str, Any]:
     """What the page sent with an event; nothing where it is no object."""
     return event._data if isinstance(event._data, dict) else {}
+
+
+def with_toast(handler: Callable[..., Any]) -> Callable[..., Any]:
+    """The handler; what goes wrong becomes a sentence in the corner of the page."""
+
+    @functools.wraps(handler)
+    def run(*inputs: Any) -> Any:
+        try:
+            return handler(*inputs)
+        except Exception as error:
+            raise gr.Error(sentence(error), print_exception=False) from None
+
+    return run

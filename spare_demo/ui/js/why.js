@@ -211,7 +211,7 @@ SPARE.why = (element, trigger) => {
   }
 
   // The first thing that is said of each method, a line for each.
-  const briefly = () => [...body.querySelectorAll('.reason')].map((section) => {
+  const firstReasons = () => [...body.querySelectorAll('.reason')].map((section) => {
     const first = section.querySelector('.verdict, .rank') ?? section.querySelector('p');
     return `<span><b>${section.querySelector('h3').innerHTML}</b> ${first.innerHTML}</span>`;
   }).join('');
@@ -233,7 +233,7 @@ SPARE.why = (element, trigger) => {
       `<div class="both">${column('A')}${column('B')}</div>`;
     const words = shortly();  // written again, it would be read out again
     if (spoken.textContent !== words) spoken.textContent = words;
-    Object.assign(state, marks(), {reasons: briefly()});
+    Object.assign(state, marks(), {reasons: firstReasons()});
     SPARE.emit('remark');
   }
 
