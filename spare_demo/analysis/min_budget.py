@@ -71,7 +71,7 @@ class Sufficiency:
         above = [trial for trial in self.trials if trial.budget >= self.smallest]
         n = self.trials[-1].budget
         start = (
-            f"{title}: only with all {n} tokens is the answer {answer}"
+            f"{title}: the answer is {answer} {'' if self.returns else 'only '}with all {n} tokens"
             if self.smallest == n
             else f"{title}: with {self.smallest} or more of {n} tokens the answer stays {answer}, "
             f"as with all tokens, at each of the {len(above)} budgets tried"

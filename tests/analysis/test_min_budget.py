@@ -117,11 +117,14 @@ def test_the_sentence_says_what_was_tried_and_no_more() -> None:
     assert "Below that it returns at 16. Budgets" in once.sentence("SPARE")
     whole = Sufficiency((Trial(15, "A cat.", False), Trial(16, "Two cats.", True)))
     assert whole.sentence("SPARE") == (
-        "SPARE: only with all 16 tokens is the answer “Two cats.”; with 15 it is “A cat.” Budgets "
+        "SPARE: the answer is “Two cats.” only with all 16 tokens; with 15 it is “A cat.” Budgets "
         "that were not tried may differ."
     )
-    last = Sufficiency((Trial(575, "1", False), Trial(576, "7", True)))
-    assert last.sentence("SPARE").startswith("SPARE: only with all 576 tokens is the answer “7”; ")
+    last = Sufficiency((Trial(24, "7", True), Trial(575, "1", False), Trial(576, "7", True)))
+    returns = (
+        "the answer is “7” with all 576 tokens; with 575 it is “1”. Below that it returns at 24."
+    )
+    assert last.sentence("SPARE").startswith(f"SPARE: {returns}")
     always = Sufficiency((Trial(1, "", True), Trial(576, "", True)))
     assert always.sentence("SPARE") == (
         "SPARE: with 1 or more of 576 tokens the answer stays empty, as with all tokens, at each "
