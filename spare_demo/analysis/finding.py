@@ -18,7 +18,7 @@ from spare_demo.models.loading.catalogue import BUILT_IN
 from spare_demo.pruners.options import seeds_of
 from spare_demo.scenes.asked import Asked
 from spare_demo.scenes.wordings import is_familiar
-from spare_demo.table import listed, shortened
+from spare_demo.table import listed, shortened, tokens_word
 from spare_demo.tokens import Selection
 
 _MOST_NAMES = 3
@@ -126,10 +126,11 @@ def kept_sentence(
     common, sizes = len(set.intersection(*sets)), [len(one) for one in sets]
     if len(set(sizes)) == 1:
         subject = _list([*names.values()], _noun(names, names))
-        sentence = f"{subject} keep {common} of their {sizes[0]} tokens in common."
+        sentence = f"{subject} keep {common} of their {tokens_word(sizes[0])} in common."
     else:
         counts = [f"{name} {size}" for name, size in zip(names.values(), sizes, strict=True)]
-        sentence = f"{common} tokens are kept in common: of {_list(counts, _noun(names, names))}."
+        are = f"{tokens_word(common)} {'is' if common == 1 else 'are'}"
+        sentence = f"{are} kept in common: of {_list(counts, _noun(names, names))}."
     if jaccard and len(sets) == 2:
         one, other = (kept.order for kept in plain.values())
         index = measures.jaccard(one, other, n)

@@ -269,6 +269,9 @@ def test_what_is_kept_of_sets_of_other_sizes_merged_rows_and_layers() -> None:
     assert kept_sentence(methods, {"A": A, "B": Selection([2, 3, 4])}, N) == (
         "2 tokens are kept in common: of SPARE 4 and CDPruner 3."
     )
+    assert kept_sentence(methods, {"A": A, "B": Selection([3])}, N).startswith("1 token is kept in")
+    one = kept_sentence(methods, {"A": Selection([5]), "B": Selection([3])}, N)
+    assert one == "SPARE and CDPruner keep 0 of their 1 token in common."
     merged = Selection([1], sources=torch.ones(1, N) / N)
     assert kept_sentence(methods, {"A": A, "B": merged}, N) == (
         "SPARE keeps 4 of 16 tokens; CDPruner merges 16 tokens into 1."
