@@ -147,7 +147,7 @@ SPARE.scrub = (element) => {
       const share = (k - 1) / (most() - 1);
       return `<button type="button" class="${name.toLowerCase()}" data-k="${k}" ` +
         `style="left:calc(8px + ${share} * (100% - 16px))" ` +
-        `aria-label="${name} ${k}: with ${k} tokens or more ${name} keeps the answer; go there">${name} ${k}</button>`;
+        `aria-label="${name} ${k}: ${name} keeps the answer here and at every larger budget tried; go there">${name} ${k}</button>`;
     }).join('');
     row.onclick = ({target}) => { if (target.dataset.k) set(Number(target.dataset.k), true); };
   }
