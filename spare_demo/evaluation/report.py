@@ -151,7 +151,10 @@ def _best(summary: Summary, k: Budget) -> str:
     behind = {m: difference for (m, of), difference in summary.behind_best.items() if of == k}
     near = {m: difference for m, difference in behind.items() if not is_apart(summary, difference)}
     score = share(summary.accuracy[best, k])
-    sentence = f"At {budget_words(k)} {title_of(best)} is right most often, {score}."
+    ahead = f"{title_of(best)} is right most often"
+    if not all(difference.value for difference in behind.values()):  # another one is level with it
+        ahead = f"no other method is right more often than {title_of(best)}"
+    sentence = f"At {budget_words(k)} {ahead}, {score}."
     if not behind:
         return sentence
     if not near:
