@@ -36,6 +36,14 @@ def tokens_word(count: int) -> str:
     return counted(count, "token")
 
 
+def percent_of_all(share: float, decimals: int = 0) -> str:
+    """ "37%"; "<1%" and ">99%" for what would be read as none and all."""
+    least = 10.0 ** -(decimals + 2)
+    if 0 < share <= least / 2:
+        return f"<{least:.{decimals}%}"
+    return f">{1 - least:.{decimals}%}" if 1 - least / 2 <= share < 1 else f"{share:.{decimals}%}"
+
+
 def shortened(text: str, width: int) -> str:
     """The first words of a text, with " …" where they are not all, in `width` characters."""
     words = textwrap.shorten(text, width, placeholder=" …")

@@ -2,9 +2,26 @@
 
 from __future__ import annotations
 
-from spare_demo.table import Wide, html_table, markdown_table, shortened, text_table, with_full_stop
+from spare_demo.table import (
+    Wide,
+    html_table,
+    markdown_table,
+    percent_of_all,
+    shortened,
+    text_table,
+    with_full_stop,
+)
 
 HEAD, ROWS = ("", "k"), [("SPARE", "8"), ("a|b <i>", "128")]
+
+
+def test_a_part_is_never_written_as_none_or_all() -> None:
+    shares = (0, 1e-6, 0.005, 0.0051, 0.374, 0.9949, 0.995, 1, 1.02)
+    texts = ["0%", "<1%", "<1%", "1%", "37%", "99%", ">99%", "100%", "102%"]
+    assert [percent_of_all(share) for share in shares] == texts
+    shares = (1 / 2880, 2 / 2880, 0.25, 2878 / 2880, 2879 / 2880)
+    texts = ["<0.1%", "0.1%", "25.0%", "99.9%", ">99.9%"]
+    assert [percent_of_all(share, decimals=1) for share in shares] == texts
 
 
 def test_a_text_is_cut_between_words_and_where_it_has_none_between_characters() -> None:

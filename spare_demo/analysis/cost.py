@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from spare_demo.comparison.request import UNPRUNED
 from spare_demo.models import Answer
+from spare_demo.table import percent_of_all
 
 # Two runs of the same thing differ by about this much; a smaller saving is not called one.
 _NOISE = 0.05
@@ -154,12 +155,13 @@ def _share(part: float, whole: float) -> float:
 
 
 def _verdict(row: CostRow, title: str) -> str:
-    cache = f"a cache of {row.kv_cache_share:.0%}"
+    cache = f"a cache of {percent_of_all(row.kv_cache_share)}"
     if row.kv_cache_share >= 1:
         cache = "a cache as large as the unpruned one"
+    prefill = percent_of_all(row.prefill_share)
     if row.prefill_share < 1 - _NOISE:
-        return f"{title}: prefill in {row.prefill_share:.0%} of the unpruned time, with {cache}."
+        return f"{title}: prefill in {prefill} of the unpruned time, with {cache}."
     return (
         f"{title}: no gain in prefill time here ({seconds_text(row.prefill_seconds)}, "
-        f"{row.prefill_share:.0%} of the unpruned time), with {cache}."
+        f"{prefill} of the unpruned time), with {cache}."
     )

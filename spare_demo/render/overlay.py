@@ -29,7 +29,7 @@ from spare_demo.render.legend import (
 )
 from spare_demo.render.marks import Hatch, Outline, line_width
 from spare_demo.render.sentences import say
-from spare_demo.table import counted, tokens_word
+from spare_demo.table import counted, percent_of_all, tokens_word
 from spare_demo.tokens import Selection
 from spare_demo.tokens.checks import Indices
 
@@ -60,7 +60,7 @@ def kept_overlay(canvas: Canvas, kept: Indices, colour: Colour, label: str) -> D
         Entry(f"dropped {n - count}"),
     ]
     sentence = say("kept", label=label, count=count, tokens=tokens_word(n))
-    note = f"{count / n:.1%} of the tokens"
+    note = f"{percent_of_all(count / n, 1)} of the tokens"
     if padding.any():
         in_padding = int((flags & padding).sum())
         sentence += say("in padding", count=in_padding, lie="lies" if in_padding == 1 else "lie")

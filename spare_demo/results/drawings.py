@@ -26,6 +26,7 @@ from spare_demo.render.maps import (
     weight_map,
 )
 from spare_demo.render.overlay import difference, layer_overlay, selection_overlay
+from spare_demo.table import percent_of_all
 from spare_demo.tokens.checks import Indices
 
 PANELS = {
@@ -216,7 +217,8 @@ def _cost(row: CostRow) -> str:
     prefill, cache = seconds_text(row.prefill_seconds), bytes_text(row.kv_cache_bytes)
     if row.label == UNPRUNED:
         return f"prefill {prefill} · cache {cache}"
-    return f"prefill {prefill} ({row.prefill_share:.0%}) · cache {cache} ({row.kv_cache_share:.0%})"
+    shares = [percent_of_all(share) for share in (row.prefill_share, row.kv_cache_share)]
+    return f"prefill {prefill} ({shares[0]}) · cache {cache} ({shares[1]})"
 
 
 def error_curve(

@@ -42,14 +42,15 @@ def test_where_nothing_is_gained_the_sentence_says_so(result: Result) -> None:
     whole = replace(result.answers["unpruned"], prefill_seconds=0.040)
     slow = replace(whole, prefill_seconds=0.041)
     fast = replace(result.answers["spare"], prefill_seconds=0.010)
-    rows = cost_rows({"unpruned": whole, "slow": slow, "fast": fast})
-    sentence = cost_sentence(rows, {"slow": "Slow", "fast": "Fast"})
+    nearly = replace(slow, kv_cache_bytes=whole.kv_cache_bytes - 1)
+    rows = cost_rows({"unpruned": whole, "slow": slow, "fast": fast, "nearly": nearly})
+    sentence = cost_sentence(rows, {"slow": "Slow", "fast": "Fast", "nearly": "Nearly"})
     assert sentence.startswith(
         "Slow: no gain in prefill time here (41 ms, 102% of the unpruned time), with a cache as "
         "large as the unpruned one. "
     )
     assert "Fast: prefill in 25% of the unpruned time" in sentence
-    assert sentence.count("cache") == 2
+    assert sentence.count("cache") == 3 and sentence.endswith("with a cache of >99%.")
 
 
 def test_times_are_in_seconds_from_one_on() -> None:
