@@ -126,7 +126,6 @@ def differences(summary: Summary) -> Table | None:
         return percent(summary.difference.get(column), signed=True) + marks
 
     tests = len(summary.difference)
-    corrections = len(summary.adjusted)
     return Table(
         f"Right answers minus those of {title_of(summary.reference)}, in percentage points",
         _budget_head(summary),
@@ -136,13 +135,13 @@ def differences(summary: Summary) -> Table | None:
         ),
         "Paired: both methods on the same pictures."
         + (
-            f" A star: the interval leaves out zero, as {len(starred)} of {tests} do; if no method "
-            f"differed, about {LEVEL * tests:g} would."
+            f" A star: the interval leaves out zero ({len(starred)} of {tests}; about "
+            f"{LEVEL * tests:g} if no method differed)."
             if summary.pictures >= FEW
             else TOO_FEW
         )
         + f" A dagger: the exact sign-flip test over pictures has p < {LEVEL:g} after Holm's "
-        f"correction for all {corrections}; {len(corrected)} have one.",
+        f"correction ({len(corrected)} of {len(summary.adjusted)}).",
     )
 
 

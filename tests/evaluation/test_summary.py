@@ -141,8 +141,8 @@ def test_stars_are_counted_and_corrected_for_how_many_they_are() -> None:
     assert table
     cells = [cell for row in table.rows for cell in row]
     starred, corrected = (sum(mark in cell for cell in cells) for mark in "*†")
-    assert f"as {starred} of 8 do; if no method differed, about 0.4 would." in table.note
-    assert f"{corrected} have one" in table.note
+    assert f"leaves out zero ({starred} of 8; about 0.4 if no method differed)." in table.note
+    assert f"after Holm's correction ({corrected} of 8)." in table.note
     assert 0 < corrected < 8
     assert corrected == sum(p < 0.05 for p in summary.adjusted.values())
     torn = [row for row in rows if (row.method, row.picture, row.budget) != ("a", "0", 16)]
