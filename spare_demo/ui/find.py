@@ -8,6 +8,7 @@ from typing import Any
 from spare_demo.analysis.answer_shift import first_difference
 from spare_demo.analysis.disagreement import find_split
 from spare_demo.images.load import open_picture
+from spare_demo.table import counted, tokens_word
 from spare_demo.ui import examples
 from spare_demo.ui.gradio_compat.files import cached_picture
 from spare_demo.ui.handlers import Handlers
@@ -53,14 +54,14 @@ def find_disagreement(handlers: Handlers, **controls: Any) -> Iterator[PageChang
             answers = shown["visit"].result.answers
             # Answers made together can differ from these in the last digit of a near tie.
             if first_difference(answers["A"].text, answers["B"].text):
-                found = f"Tried {_scenes(tried)}: here A and B answer differently."
+                found = f"Tried {counted(tried, 'scene')}: here A and B answer differently."
                 place = {"image": example.path, "question": question, "example": example}
                 yield shown | place | {"tried": tried_html(found)}
                 return
-        yield {"tried": tried_html(f"Tried {_scenes(tried)}: A and B agreed on each.")}
+        yield {"tried": tried_html(f"Tried {counted(tried, 'scene')}: A and B agreed on each.")}
     yield {
         "tried": tried_html(
-            f"Tried {_scenes(MOST_SCENES)}, and A and B agreed on each at {k} tokens. Choose a "
+            f"Tried {MOST_SCENES} scenes, and A and B agreed on each at {tokens_word(k)}. Choose a "
             "smaller budget or other methods, and press the button again."
         )
     }
@@ -69,7 +70,3 @@ def find_disagreement(handlers: Handlers, **controls: Any) -> Iterator[PageChang
 def tried_html(sentence: str, done: bool = True) -> str:
     """How the search goes, which a screen reader says as well. done: as of `words_html`."""
     return f'<p class="words{"" if done else " unfinished"}" role="status">{sentence}</p>'
-
-
-def _scenes(count: int) -> str:
-    return "1 scene" if count == 1 else f"{count} scenes"

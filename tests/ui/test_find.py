@@ -75,12 +75,13 @@ def test_answers_that_agree_after_all_are_passed_over(
     assert "Tried 2 scenes: here" in steps[3]["tried"]
 
 
+@pytest.mark.parametrize(("budget", "where"), [(7, "at 7 tokens."), (1, "at 1 token.")])
 def test_without_one_it_says_how_many_were_tried_and_what_to_do(
-    handlers: Handlers, splits: list[bool]
+    handlers: Handlers, splits: list[bool], budget: int, where: str
 ) -> None:
     splits += [False] * find.MOST_SCENES
-    *_, last = find_disagreement(handlers, **asked(budget=7))
-    assert f"Tried {find.MOST_SCENES} scenes" in last["tried"] and "at 7 tokens" in last["tried"]
+    *_, last = find_disagreement(handlers, **asked(budget=budget))
+    assert f"Tried {find.MOST_SCENES} scenes" in last["tried"] and where in last["tried"]
     assert "smaller budget" in last["tried"] and splits == []
 
 
