@@ -7,6 +7,8 @@ from collections import deque
 from collections.abc import Iterator
 from itertools import chain
 
+import torch
+
 from spare_demo import measures
 from spare_demo.comparison.method_record import record_of
 from spare_demo.comparison.request import UNPRUNED, MethodsArgument, Request, RequestOptions
@@ -118,7 +120,8 @@ def answer_steps(model: Model, exploration: Exploration, result: Result) -> Iter
 
 def finish(model: Model, request: Request, view: View | None = None) -> Result:
     """The finished result of a request; arguments and what it raises as of `run`."""
-    (result,) = deque(run(model, request, view), maxlen=1)
+    with torch.device("cpu"):  # whatever `torch.set_default_device` of the caller's program says
+        (result,) = deque(run(model, request, view), maxlen=1)
     return result
 
 

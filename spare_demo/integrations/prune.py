@@ -8,7 +8,8 @@ and streamers are transformers' own.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -61,6 +62,14 @@ class PrunedInputs(dict[str, Any]):
         self.selections, self.methods, self.guidance_text = selections, methods, guidance_text
 
 
+@contextmanager
+def _cpu_by_default() -> Iterator[None]:
+    """Whatever `torch.set_default_device` of the caller's program says."""
+    with torch.device("cpu"):
+        yield
+
+
+@_cpu_by_default()
 def prune(
     model: Any,
     processor: Any,

@@ -231,7 +231,8 @@ class Pruner(Method):
         before = _state(tokens.features)
         problem = f"The method {self.name!r} was asked for {k} visual tokens and"
         try:
-            with torch.no_grad():
+            # Not where torch.set_default_device of the caller's program would make tensors.
+            with torch.no_grad(), torch.device("cpu"):
                 selection = self._select(tokens, k)
             if isinstance(selection, Selection):
                 selection.check(tokens.n)

@@ -180,6 +180,18 @@ def test_beams_samples_and_penalties_are_those_of_the_stock_call(
     assert ("logits_processor" in pruned) == (penalty != 1.0)
 
 
+def test_the_default_device_of_a_program_changes_nothing(stock: Stock) -> None:
+    inputs, text = stock.inputs([noise((90, 60))], ["Which word?"]), "Which word?"
+    expected = stock.prune(inputs, budget=3, question=text)
+    result = compare(stock.ours, noise((90, 60)), text, budget=3, max_new_tokens=2)
+    with torch.device("meta"):  # as torch.set_default_device("cuda") in a script
+        pruned = stock.prune(inputs, budget=3, question=text)
+        again = compare(stock.ours, noise((90, 60)), text, budget=3, max_new_tokens=2)
+    assert torch.equal(pruned["inputs_embeds"], expected["inputs_embeds"])
+    for label, answer in result.answers.items():
+        assert again.answers[label].token_ids == answer.token_ids
+
+
 def test_inputs_can_be_saved_and_hold_no_model(
     stock: Stock, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -119,11 +119,13 @@ def test_a_method_reads_features_where_it_says_so(method: Pruner) -> None:
 
 
 @every_method
-def test_picks_while_another_thread_makes_a_model(
+def test_picks_whatever_pytorch_makes_by_default(
     method: Pruner, request: pytest.FixtureRequest
 ) -> None:
     tokens = picture(n=576)
     expected = method.select(tokens, 100)
+    with torch.device("meta"):  # the caller's own torch.set_default_device
+        assert torch.equal(method.select(tokens, 100).order, expected.order)
     request.getfixturevalue("half_by_default")
     assert torch.equal(method.select(tokens, 100).order, expected.order)
 
