@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -92,8 +93,20 @@ def test_a_token_that_ends_an_answer_may_be_given_at_its_end(
     forced = tiny_model.score(view, None, [40, end])
     assert forced.token_ids == (40, end)
     assert forced.ended == "end"
-    with pytest.raises(ValueError, match="at least 1"):
-        tiny_model.score(view, None, [])
+
+
+@pytest.mark.parametrize("token_ids", ["blue", [], None, [1.0], [-1], [10**9]])
+def test_what_is_no_token_of_the_model_is_refused(
+    tiny_model: LlavaModel, view: View, token_ids: Any
+) -> None:
+    scored = tiny_model.score(view, None, torch.tensor([40, 5]))  # type: ignore[arg-type]
+    assert all(type(token) is int for token in scored.token_ids)
+    for score in (
+        lambda: tiny_model.score(view, None, token_ids),
+        lambda: tiny_model.score_many([(view, None)], token_ids),
+    ):
+        with pytest.raises(ValueError, match="token_ids must be at least one whole number from 0"):
+            score()
 
 
 def test_the_change_of_an_answer(tiny_model: LlavaModel, view: View, whole: Answer) -> None:

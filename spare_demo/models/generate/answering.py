@@ -7,6 +7,7 @@ answer.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import TypeVar
 
@@ -124,10 +125,24 @@ class Answering(DecoderInputs):
         The passes are those of an answer in which every token is given, so a method inside the
         language model is scored as it runs.
 
-        token_ids: at least one, such as another answer's. positions, and errors, as of `stream`.
+        token_ids: at least one, such as another answer's. positions, and errors, as of `stream`;
+        also ValueError for anything but tokens of this model.
         """
-        given = tuple(token_ids)
+        given = self._given(token_ids)
         return _run_to_end(self.stream(view, selection, len(given), given, positions))
+
+    def _given(self, token_ids: Sequence[int]) -> tuple[int, ...]:
+        vocabulary = self.hf.config.text_config.vocab_size
+        try:
+            given = tuple(operator.index(token) for token in token_ids)
+        except TypeError:  # of a text, or no list
+            given = ()
+        if not given or not 0 <= min(given) <= max(given) < vocabulary:
+            raise ValueError(
+                f"token_ids must be at least one whole number from 0 to {vocabulary - 1}. Pass an "
+                "answer's token_ids, or those that model.tokenizer makes of a text."
+            )
+        return given
 
     def stream_together(
         self,
@@ -188,7 +203,7 @@ class Answering(DecoderInputs):
 
         Arguments and errors as of `score`.
         """
-        given = tuple(token_ids)
+        given = self._given(token_ids)
 
         def together(prompts: list[Prompt]) -> list[Score]:
             return score_batch(self.hf, self._passes, prompts, given)
