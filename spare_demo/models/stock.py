@@ -31,7 +31,7 @@ def family_of_model(model: Any) -> type[Model]:
         raise ValueError(
             f"A model of the class {type(model).__name__} cannot be pruned. Pass one of these "
             f"classes of transformers: {supported_classes()}. If torch.compile or PEFT wrapped it, "
-            "pass the model inside."
+            "pass the model inside; of a model of load_model that is model.hf."
         )
     weights = model.model.named_parameters()
     if any(weight.is_meta for name, weight in weights if name.startswith(family.vision_modules)):

@@ -475,7 +475,9 @@ def test_other_classes_and_training_are_refused(
     for model in (stock.model.model, stock.model.model.language_model, None):
         with pytest.raises(ValueError, match="LlavaForConditionalGeneration"):
             prune(model, stock.processor, inputs, budget=3)
-    with pytest.raises(ValueError, match=r"OptimizedModule .* pass the model inside\."):
+    with pytest.raises(ValueError, match=r"load_model that is model\.hf\."):
+        prune(stock.ours, stock.processor, inputs, budget=3)
+    with pytest.raises(ValueError, match=r"OptimizedModule .* pass the model inside;"):
         prune(torch.compile(stock.model), stock.processor, inputs, budget=3)
     with torch.device("meta"):
         offloaded = type(stock.model)(stock.model.config).eval()
