@@ -8,8 +8,7 @@ and streamers are transformers' own.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -26,6 +25,7 @@ from spare_demo.models.generate.rows import kept_rows, prompt_embeddings
 from spare_demo.models.loading.text_tower import text_side_of_model
 from spare_demo.models.stock import family_of_model, read_inputs
 from spare_demo.pruners import Method
+from spare_demo.pruners.base import cpu_by_default
 from spare_demo.pruners.merging import MergingPruner
 from spare_demo.relevance import GuidanceText, RelevanceOptions
 from spare_demo.settings import check_characters
@@ -62,14 +62,7 @@ class PrunedInputs(dict[str, Any]):
         self.selections, self.methods, self.guidance_text = selections, methods, guidance_text
 
 
-@contextmanager
-def _cpu_by_default() -> Iterator[None]:
-    """Whatever `torch.set_default_device` of the caller's program says."""
-    with torch.device("cpu"):
-        yield
-
-
-@_cpu_by_default()
+@cpu_by_default()
 def prune(
     model: Any,
     processor: Any,

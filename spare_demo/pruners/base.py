@@ -9,7 +9,8 @@ from __future__ import annotations
 import dataclasses
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from reprlib import repr as brief
 from traceback import walk_tb
 from typing import Any
@@ -231,8 +232,7 @@ class Pruner(Method):
         before = _state(tokens.features)
         problem = f"The method {self.name!r} was asked for {k} visual tokens and"
         try:
-            # Not where torch.set_default_device of the caller's program would make tensors.
-            with torch.no_grad(), torch.device("cpu"):
+            with torch.no_grad(), cpu_by_default():
                 selection = self._select(tokens, k)
             if isinstance(selection, Selection):
                 selection.check(tokens.n)
@@ -258,6 +258,14 @@ class Pruner(Method):
     @abstractmethod
     def _select(self, tokens: VisualTokens, k: int) -> Selection:
         """`select` with everything checked: 1 <= k <= n, and text where it is needed."""
+
+
+@contextmanager
+def cpu_by_default() -> Iterator[None]:
+    """New tensors are on the CPU, whatever `torch.set_default_device` of a program says."""
+    elsewhere = torch.get_default_device().type != "cpu"
+    with torch.device("cpu") if elsewhere else nullcontext():  # which every call would pay for
+        yield
 
 
 def _line_of(method: Method, error: Exception) -> str:
