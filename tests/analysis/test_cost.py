@@ -94,7 +94,7 @@ def test_room_for_the_answer_is_told_beside_the_cache(result: Result) -> None:
         (999, "999 FLOP"),
         (999.7, "1 kFLOP"),
         (1000, "1 kFLOP"),
-        (2.3e9, "2.3 GFLOP"),
+        (2.31e9, "2.31 GFLOP"),
         (4e12, "4 TFLOP"),
     ],
 )

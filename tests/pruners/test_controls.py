@@ -131,8 +131,3 @@ def test_farthest_points_by_their_definition(rows: int, columns: int) -> None:
     for t in range(1, len(picked)):
         near = min(square[picked[t]][j] for j in picked[:t])
         assert float(selection.gain[t]) == pytest.approx(math.sqrt(near / longest))
-
-
-def test_farthest_points_begin_in_the_middle_and_go_to_the_corners() -> None:
-    order = SpatialFarthest().select(VisualTokens(torch.ones(25, 2)), 5).order.tolist()
-    assert order == [12, 0, 4, 20, 24]

@@ -210,11 +210,6 @@ def test_operations_and_cache_are_those_of_each_layer(
     assert operations_text(row.prefill_operations) == "not known"
 
 
-def test_operations_are_said_in_units() -> None:
-    told = [operations_text(count) for count in (0, 12, 2_310, 2.31e9, 4.2e12)]
-    assert told == ["not known", "12 FLOP", "2.31 kFLOP", "2.31 GFLOP", "4.2 TFLOP"]
-
-
 @pytest.fixture(scope="module")
 def exploration(result: Result) -> Exploration:
     return explore(result.view, result.request.labelled)
