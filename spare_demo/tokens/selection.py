@@ -103,7 +103,7 @@ class Selection:
                     "Pass one row of sources per merged row."
                 )
         rows = 0 if self.features is None else len(self.features)
-        if self.bias is not None and (not rows or self.bias.shape != (rows,)):
+        if self.bias is not None and self.bias.shape != (rows,):
             raise ValueError(
                 f"bias has shape {tuple(self.bias.shape)}, but there are {rows} merged rows. Pass "
                 "one number per row of features."
