@@ -86,7 +86,7 @@ def read_method(text: str, methods: Mapping[str, Any]) -> Any:
         raise ValueError(f"{name!r} is set to a class. Write PRUNERS[{name!r}] = {instance}.")
     check_settings(methods[name])
     texts = [f"{name}.{part}" for part in settings.split(",") if part]
-    set_fields = Counter(text.partition("=")[0].strip() for text in texts)
+    set_fields = Counter(text.partition("=")[0].replace(" ", "") for text in texts)
     if twice := [path for path, count in set_fields.items() if count > 1]:
         raise ValueError(f"{brief(text)} sets {twice[0]} twice. Leave one out.")
     return dataclasses.replace(methods[name], **read_options(texts, methods).get(name, {}))
@@ -128,10 +128,7 @@ def read_value(method: Any, field: str, text: str) -> Any:
     if field not in fields:
         there_are = f"It has: {', '.join(fields)}." if fields else "It has none."
         raise ValueError(f"The method {method.name!r} has no setting {brief(field)}. {there_are}")
-    described = fields[field].metadata
-    if described.get("choices"):
-        return text
-    limits = described.get("limits")
+    limits = fields[field].metadata.get("limits")
     usual = limits[0] if limits else getattr(method, field)
     if type(usual) not in _KINDS:
         raise ValueError(f"The setting {field!r} of {method.name!r} has no text. Set it in Python.")

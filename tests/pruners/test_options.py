@@ -22,7 +22,7 @@ from spare_demo.pruners.zoo import ZooPrune
 
 
 def test_settings_are_read_as_their_types() -> None:
-    texts = ["divprune.metric=euclidean", " zoo-prune.step = 0.5", "zoo-prune.directions=8"]
+    texts = ["divprune.metric = euclidean", " zoo-prune.step = 0.5", "zoo-prune.directions=8"]
     found = read_options(texts, PRUNERS)
     assert found == {
         "divprune": {"metric": "euclidean"},
@@ -109,7 +109,7 @@ def test_a_method_as_it_is_set_is_one_text() -> None:
     assert write_method("zoo-prune", values, PRUNERS) == "zoo-prune:directions=16"
     assert write_method("zoo-prune", {"step": 0.01}, PRUNERS) == "zoo-prune"
     with pytest.raises(ValueError, match=r"sets zoo-prune\.step twice\. Leave one out"):
-        read_method("zoo-prune:step=1,directions=16,step=0.5", PRUNERS)
+        read_method("zoo-prune:step=1,directions=16, step=0.5", PRUNERS)
     with pytest.raises(ValueError, match="no method 'zoo'"):
         read_method("zoo:step=1", PRUNERS)
     with pytest.raises(ValueError, match="no setting 'steps'"):
