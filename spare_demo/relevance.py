@@ -50,7 +50,7 @@ class RelevanceOptions:
     guidance_text: GuidanceText = "clip"
 
     def __post_init__(self) -> None:
-        if isinstance(self.layer, bool) or not isinstance(self.layer, int) or self.layer >= 0:
+        if not isinstance(self.layer, int) or self.layer >= 0:
             raise ValueError(
                 f"Relevance layer {brief(self.layer)} is not usable. Count from the end: -1 is the "
                 "last layer, -2 the one CDPruner reads."

@@ -59,7 +59,7 @@ def test_softplus_weight_by_hand() -> None:
 
 
 def test_minmax_weight_by_hand() -> None:
-    weight = minmax_weight(torch.tensor([-1.0, -0.5, 1.0], dtype=torch.float64))
+    weight = minmax_weight(torch.tensor([-1.0, -0.5, 1.0]))
     expected = torch.tensor([1e-6 / 2, (0.5 + 1e-6) / 2, (2 + 1e-6) / 2], dtype=torch.float64)
     torch.testing.assert_close(weight, expected, rtol=1e-14, atol=0)
 
