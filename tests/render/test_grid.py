@@ -10,6 +10,7 @@ from PIL import Image
 
 from spare_demo.images.preprocess import fit
 from spare_demo.render.canvas import Canvas
+from spare_demo.render.display import Photo, Text
 from spare_demo.render.grid import INSIDE, Cell, by_kl, kl_text, methods_grid
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -70,9 +71,15 @@ def test_kept_patches_are_bright_and_dropped_ones_dim(canvas: Canvas) -> None:
 
 
 def test_there_are_at_most_six_columns(canvas: Canvas) -> None:
-    six, seven = (methods_grid(canvas, [Cell("x", [0])] * count) for count in (6, 7))
-    assert six.width == seven.width and six.height < seven.height
-    assert (np.asarray(seven.image)[:40] == 255).all()
+    cells = [Cell("x", [0], 0.5, answer="a")] * 7
+    six, seven = methods_grid(canvas, cells[:6]), methods_grid(canvas, cells)
+    assert six.width == seven.width == 40 + 6 * 480 + 5 * 32 + 40
+    down = seven.height - six.height
+    assert six.height == 80 + down - 32 and 480 < down < 720
+    photos = [(item.x, item.y) for item in seven.items if isinstance(item, Photo)]
+    assert photos == [*((40 + 512 * column, 91) for column in range(6)), (40, 91 + down)]
+    title, error, answer, *_ = (item.y for item in seven.items if isinstance(item, Text))
+    assert 40 < title < 91 and 91 + 480 < error < answer < 40 + down
 
 
 def test_a_tall_picture_stays_in_its_cell() -> None:
