@@ -52,7 +52,7 @@ def leftover_share(features: Tensor, kept: Indices) -> Tensor:
     total = x.square().sum(dim=1)
     left = _deflate(x, x, kept).square().sum(dim=1)
     left[kept] = 0
-    return torch.where(total > 0, left / total.masked_fill(total == 0, 1.0), 0.0).clamp(0, 1)
+    return torch.where(total > 0, left / total, 0.0).clamp(0, 1)
 
 
 def reconstruction_error(features: Tensor, kept: Indices) -> float:
