@@ -23,8 +23,6 @@ def is_right(prediction: str, asked: SheetQuestion) -> bool:
     """Whether the prediction answers the question."""
     prediction_text = _plain(prediction)
     right = {_plain(answer) for answer in asked.answers}
-    if not asked.choices:
-        return prediction_text in right
     choices = [_plain(choice) for choice in asked.choices]
     letter = _LETTER.fullmatch(prediction.strip())
     place = LETTERS.index(letter[1].upper()) if letter else len(choices)

@@ -15,7 +15,7 @@ CHOICE = SheetQuestion("Which?", ("a cat",), ("a dog", "A Cat", "two"))
     ("said", "right"),
     [
         ("light blue", True),
-        ("  Light\n Blue. ", True),
+        ("  Light\n Blue . ", True),
         ('"azure"', True),
         ('"Azure."', True),
         ('"Azure".', True),
@@ -84,6 +84,7 @@ def test_a_letter_is_its_choice_where_another_ones_text_is_that_letter(
         ("green", "purple", False),
         ("", "purple", False),
         ("It is purple", "purple", None),
+        ("purple, purple", "purple", None),
         ("a green star", "purple", False),
         ("I cannot tell more", "purple", None),
         ("I cannot tell", "I cannot tell", True),
