@@ -178,9 +178,8 @@ def test_curve() -> None:
     assert [x for x, _ in a] == pytest.approx([64, 312, 560])  # logarithmic: 4 is in the middle
     assert [y for _, y in a] == pytest.approx([24, 172, 320])
     assert lines["#d55e00"][1][1] == pytest.approx(246)
-    assert {"SPARE", "CDPruner", "random", "SVD bound", "k = 4", "16", "relative error"} <= set(
-        words(root)
-    )
+    named = {"SPARE", "CDPruner", "random", "SVD bound", "k = 4", "16", "relative error"}
+    assert named | {"tokens kept (k)"} <= set(words(root))
     assert "SVD bound" not in words(read(shown().svg))
 
 
