@@ -94,6 +94,6 @@ def merged_selection(
 
 def outliers(values: Tensor) -> int:
     """How many of the values lie more than 1.5 interquartile ranges above the third quartile."""
-    values = values.flatten().double()
+    values = values.double()
     low, high = torch.quantile(values, torch.tensor([0.25, 0.75], dtype=values.dtype)).tolist()
     return int((values > high + 1.5 * (high - low)).sum())

@@ -123,13 +123,8 @@ class PruMerge(MergingPruner):
     def _mixture(self, c: Tensor, keys: Tensor, kept: Tensor, extra: bool) -> Tensor:
         """(m or m + 1, s) how much of each of the view's s tokens goes into each row."""
         alike = raw_cosine(keys[kept], keys)  # (m, s)
-        alike[torch.arange(len(kept)), kept] = -torch.inf  # the others, not itself
-        near = alike.sort(dim=1, descending=True, stable=True).indices
-        near = near[:, : min(self.neighbours, len(c) - 1)]
+        alike[torch.arange(len(kept)), kept] = -torch.inf  # the others, itself last
+        near = alike.sort(dim=1, descending=True, stable=True).indices[:, : self.neighbours]
         mixture = torch.zeros(len(kept), len(c), dtype=torch.float64).scatter(1, near, c[near])
         mixture[torch.arange(len(kept)), kept] = 1.0
-        if not extra:
-            return mixture
-        rest = c.clone()
-        rest[kept] = 0.0
-        return torch.cat([mixture, rest[None]])
+        return torch.cat([mixture, c.index_fill(0, kept, 0.0)[None]]) if extra else mixture
