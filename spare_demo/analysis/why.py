@@ -215,5 +215,4 @@ def _novelty(tokens: VisualTokens, picks: Tensor) -> Tensor:
         place = {int(token): i for i, token in enumerate(group)}
         own = [place[int(pick)] for pick in picks if int(pick) in place]
         novelty[group] = measures.leftover_share(tokens.features[group], own).cpu()
-    novelty[picks] = 0.0
     return novelty

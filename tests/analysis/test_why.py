@@ -140,7 +140,7 @@ def test_no_more_stand_ins_than_asked_for() -> None:
 @pytest.fixture(scope="module")
 def exploration(tiny_model: LlavaModel, photo: Image.Image) -> Exploration:
     view = tiny_model.encode(photo, "Which number is written on the small triangle?")
-    methods = choose(("spare", "cdpruner", "random", "uniform"))
+    methods = choose(("spare", "cdpruner", "random", "uniform", "visionzip"))
     return explore(view, methods).with_set("mine", Selection(order=[7, 2, 11]))
 
 
@@ -151,6 +151,8 @@ def test_leftover_of_a_merging_selection_is_not_defined(exploration: Exploration
     np.testing.assert_allclose(plain.numpy(), expected, atol=1e-12)
     sources = torch.ones(1, len(features))
     assert exploration.leftover(Selection([3, 4], features=features[:1], sources=sources)) is None
+    told = why(exploration, "visionzip", 0, 3)
+    assert told.leftover is None and told.stand_ins is None
 
 
 @pytest.mark.parametrize("label", ["spare", "cdpruner"])
@@ -191,6 +193,7 @@ def test_a_patch_loses_to_one_that_it_was_weighed_with(
                 assert reason.step == 6
             else:
                 assert of[reason.winner] == of[patch]
+    assert why(explored, "spare", view.tokens.n - 1, 1).step == 0  # no pick is in its view
 
 
 @pytest.mark.parametrize("label", ["random", "uniform", "mine"])
