@@ -75,7 +75,7 @@ def test_merged_rows_stand_where_most_of_them_comes_from() -> None:
 
 def test_merged_rows_without_sources() -> None:
     assert read(Selection([4, 1], features=torch.full((2, 2), 7.0)))[1] == [1, 2, 5, 6, 8]
-    assert read(Selection([4], features=torch.full((2, 2), 7.0)), False)[1] == [0, 5]
+    assert read(Selection([4], features=torch.full((4, 2), 7.0)), False)[1] == [0, 2, 3, 5]
 
 
 def test_what_does_not_fit_is_refused() -> None:

@@ -203,7 +203,7 @@ def test_v2drop_as_released_below_and_above() -> None:
 def test_a_set_counts_its_rows() -> None:
     plain = LayerSet(2, torch.tensor([1, 4]))
     assert len(plain) == 2 and plain.merged_rows == 0 and plain.merged.tolist() == []
-    mixed = LayerSet(2, torch.tensor([1]), torch.tensor([[0.0, 0, 0.5, 0.5], [1.0, 0, 0, 0]]))
+    mixed = LayerSet(2, torch.tensor([1]), torch.tensor([[0.0, 0, 0.5, 0.5], [0.5, 0.5, 0, 0]]))
     assert len(mixed) == 3 and mixed.merged_rows == 2 and mixed.merged.tolist() == [0, 2, 3]
 
 
