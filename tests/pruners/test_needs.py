@@ -140,15 +140,6 @@ def test_the_reason_names_the_blocks() -> None:
     assert too_few_blocks((6, -2), 3) is None and too_few_blocks((), 1) is None
 
 
-@pytest.mark.parametrize("name", ["hiprune", "holov", "vscan", "litelvlm", "vispruner"])
-@pytest.mark.parametrize("side", [1, 2, 5, 8])
-def test_a_budget_below_windows_and_anchors_is_met_all_the_same(name: str, side: int) -> None:
-    tokens = picture(side * side, seed=3)
-    for k in {min(k, side * side) for k in (1, 2, 3, 4, 5, 15, 16, 17, 31, 32)}:
-        order = PRUNERS[name].select(tokens, k).order.tolist()
-        assert len(set(order)) == len(order) == k and max(order) < side * side
-
-
 def test_a_budget_below_a_schedule_is_refused_with_the_least_that_it_can_meet() -> None:
     class View:
         tokens = picture(64)

@@ -192,13 +192,6 @@ def test_a_row_that_is_left_out_takes_its_bias_with_it(tiny_model: Model, view: 
     assert last.removals[2].log_loss == pytest.approx(expected[0] - expected[1], abs=1e-4)
 
 
-def test_a_bias_without_merged_rows_or_of_another_number_is_refused(view: View) -> None:
-    with pytest.raises(ValueError, match="there are 0 merged rows"):
-        Selection([1, 2], bias=torch.zeros(2))
-    with pytest.raises(ValueError, match="there are 4 merged rows"):
-        dataclasses.replace(merged(view), bias=torch.zeros(3))
-
-
 def test_a_model_that_looks_back_only_so_far_takes_none(
     tiny_model: Model, view: View, monkeypatch: pytest.MonkeyPatch
 ) -> None:
