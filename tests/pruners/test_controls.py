@@ -78,7 +78,7 @@ def test_grid_points_by_hand(n: int, k: int, points: list[int]) -> None:
     assert grid_points(n, k).tolist() == points
 
 
-@pytest.mark.parametrize("n", [1, 2, 7, 12, 30, 144, 576])
+@pytest.mark.parametrize("n", [1, 2, 7, 12, 30, 39, 144, 576])
 def test_every_budget_has_its_own_number_of_distinct_points(n: int) -> None:
     for k in range(1, n + 1):
         points = grid_points(n, k).tolist()

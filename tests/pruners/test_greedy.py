@@ -209,7 +209,7 @@ def test_methods_together_select_as_each_alone() -> None:
     for label, method in methods.items():
         assert together[label].order.tolist() == method.select(tokens, 20).order.tolist()
     assert select_together({}, tokens, 20) == {}
-    with pytest.raises(ValueError, match="needs text"):
+    with pytest.raises(ValueError, match="'spare' needs text"):
         select_together(methods, VisualTokens(tokens.features), 20)
     with pytest.raises(ValueError, match="from 1 to 50"):
         select_together(methods, tokens, 51)

@@ -42,6 +42,8 @@ def test_neighbours_go_on_in_the_next_row_and_stay_in_the_picture() -> None:
     assert selection.order.tolist() == [3, 0, 2, 4, 1, 7, 15, 14, 13, 12]
     assert selection.gain[:2].tolist() == [2.0, 1.0]
     assert selection.gain[-4:].tolist() == [15.0, 14.0, 13.0, 12.0]
+    few = HiPrune(alpha=1.0).select(tower_tokens(early, late), 3)
+    assert few.order.tolist() == [15, 14, 13]  # no room for an anchor with its neighbours
 
 
 def test_a_small_budget_has_no_anchors_and_ties_go_to_the_lower_index() -> None:
