@@ -75,7 +75,8 @@ def test_bytes_are_in_units_of_1024() -> None:
 
 def test_row_ends_are_told_where_there_are_some(result: Result) -> None:
     whole = result.answers["unpruned"]
-    assert newline_sentence({"unpruned": whole}) == ""
+    assert newline_sentence({"unpruned": whole}) == newline_sentence({}) == ""
+    assert cost_rows({}) == []
     rows = newline_sentence({"unpruned": replace(whole, newline_tokens=25)})
     assert rows.startswith("With every budget 25 newline tokens go in as well")
 
