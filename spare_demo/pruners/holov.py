@@ -95,6 +95,6 @@ def run_scores(features: Tensor, attention: Tensor) -> Tensor:
 
 def run_shares(scores: Tensor, k: int) -> list[int]:
     """How many of k tokens each run gets: in proportion to (r,) scores, the rest to the best."""
-    shares = (scores / (scores.sum() + _EPSILON) * k).floor().long()
+    shares = (scores / (scores.sum() + _EPSILON) * k).long()
     shares[largest(scores, k - int(shares.sum()))] += 1
-    return [int(share) for share in shares]
+    return shares.tolist()

@@ -119,10 +119,10 @@ def test_similarity_cancels_out_of_a_runs_score(seed: int) -> None:
 def test_similarity_counts_where_the_tokens_of_a_run_are_nearly_orthogonal(cosine: float) -> None:
     g = torch.Generator().manual_seed(1)
     noise = torch.randn(6, 6, generator=g, dtype=torch.float64)
-    x, attention = torch.eye(6) + cosine * noise, torch.rand(6, generator=g, dtype=torch.float64)
-    expected = run_score(x.numpy(), attention.tolist(), [*range(6)])
-    assert float(run_scores(x[None], attention[None])) == pytest.approx(expected, rel=1e-9)
-    assert expected < 1085 * float(attention.mean())
+    x, attention = torch.eye(6) + cosine * noise, torch.rand(2, 6, generator=g, dtype=torch.float64)
+    expected = [run_score(x.numpy(), run, [*range(6)]) for run in attention.tolist()]
+    assert run_scores(x.expand(2, 6, 6), attention).tolist() == pytest.approx(expected, rel=1e-9)
+    assert expected[0] < 1085 * float(attention[0].mean())
 
 
 @given(st.lists(st.floats(0.0, 1e3), min_size=1, max_size=16), st.integers(1, 600))
