@@ -68,11 +68,9 @@ class VScan(MergingPruner):
         kept = picks.sort().values
         sources = (homes[None] == kept[:, None]).float()  # (k, n)
         weights = (sources / sources.sum(dim=1, keepdim=True)).to(tokens.features.device)
+        # Of a token that none joined this is the token itself, exactly.
         rows = weights.double() @ tokens.features.detach().double()
-        alone = (sources.sum(dim=1) == 1).to(rows.device)
-        features = rows.to(tokens.features.dtype)
-        features[alone] = tokens.features.detach()[kept.to(rows.device)][alone]
-        return Selection(picks, torch.cat(gain), features, sources)
+        return Selection(picks, torch.cat(gain), rows.to(tokens.features.dtype), sources)
 
 
 def scan(early: Tensor, late: Tensor, k: int) -> tuple[Tensor, Tensor]:

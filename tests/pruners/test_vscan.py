@@ -23,6 +23,7 @@ def test_it_is_the_reference(side: int, seed: int, data: st.DataObject) -> None:
     picks, rows, parts = vscan(x, *attention, side, k)
     selection = VScan().select(tokens, k)
     assert selection.order.tolist() == picks
+    assert float(selection.gain[-1]) == pytest.approx(attention[1][:, picks[-1]].mean())
     np.testing.assert_allclose(selection.features.numpy(), rows, atol=1e-12)
     np.testing.assert_array_equal(selection.sources.numpy(), parts)
     assert selection.row_tokens.tolist() == sorted(picks)  # of equal parts not the lowest
