@@ -3,9 +3,8 @@
 The layers are the stock ones and the attention path is the one they were loaded with; between two
 of them the rows that a `LayerPlan` drops are taken out, so that the cache of every layer holds only
 what that layer got. Of attention matrices only the rows that a method reads are computed, from the
-layer's own projections and the keys in its cache. Works for decoders with `layers`, `norm` and
-`rotary_emb` whose attention has `q_proj`, `k_proj`, `head_dim` and `scaling`, as those of Llama,
-Mistral and Qwen2 have.
+layer's own projections and the keys in its cache, as Llama's attention has them. Others compute
+theirs in another way, often under the same names, so only decoders in `READABLE` are run.
 """
 
 from __future__ import annotations
@@ -23,6 +22,9 @@ from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 from spare_demo.models.base import ModelError
 from spare_demo.models.generate.cache import CACHE
 from spare_demo.pruners.plan import Choice, LayerPlan, LayerSet
+
+READABLE = ("llama", "mistral", "qwen2", "qwen2_5_vl_text", "gemma")
+"""The `model_type` of decoders whose attention is Llama's."""
 
 
 class LayerwiseRun:
@@ -151,8 +153,8 @@ def reason_against(decoder: Any) -> str | None:
             "This language model has sliding-window attention, in which tokens cannot be dropped "
             "layer by layer."
         )
-    if any(hasattr(layer.self_attn, "q_norm") for layer in decoder.layers):
-        return "This language model norms its queries, which the methods inside it do not support."
+    if (kind := decoder.config.model_type) not in READABLE:
+        return f"The attention of this language model, of type '{kind}', cannot be read."
     return None
 
 

@@ -12,14 +12,16 @@ import torch
 from PIL import Image
 from torch import Tensor
 from transformers import (
+    AutoConfig,
+    AutoModel,
+    GemmaConfig,
+    GemmaModel,
     LlamaConfig,
     LlamaModel,
     MistralConfig,
     MistralModel,
     Qwen2Config,
     Qwen2Model,
-    Qwen3Config,
-    Qwen3Model,
 )
 
 from spare_demo import PRUNERS, VisualTokens
@@ -37,6 +39,7 @@ KINDS: dict[str, Any] = {
     "llama": (LlamaModel, LlamaConfig, {}),
     "mistral": (MistralModel, MistralConfig, {"sliding_window": None}),
     "qwen2": (Qwen2Model, Qwen2Config, {}),
+    "gemma": (GemmaModel, GemmaConfig, {"head_dim": 8}),
 }
 
 
@@ -290,9 +293,10 @@ def test_decoders_it_cannot_run_are_refused() -> None:
     windowed = MistralModel(MistralConfig(**small, sliding_window=8))
     with pytest.raises(ModelError, match="sliding-window"):
         LayerwiseRun(windowed, plan_for("fastv", 40, depth=2), VISUAL, FIRST + N)
-    normed = Qwen3Model(Qwen3Config(**small, head_dim=16))
-    with pytest.raises(ModelError, match="norms its queries"):
-        LayerwiseRun(normed, plan_for("fastv", 40, depth=2), VISUAL, FIRST + N)
+    for kind in ("qwen3", "phi3", "gpt_neox", "cohere"):  # norms, names, rotary of their own
+        other = AutoModel.from_config(AutoConfig.for_model(kind, **small, pad_token_id=0))
+        with pytest.raises(ModelError, match=f"'{kind}', cannot be read"):
+            LayerwiseRun(other, plan_for("fastv", 40, depth=2), VISUAL, FIRST + N)
 
 
 # Through the model, as the page and the command line use it.
