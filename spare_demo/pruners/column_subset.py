@@ -77,7 +77,9 @@ def lower_error(features: Tensor, k: int) -> tuple[Tensor, Tensor]:
         value = value.where(left > DEPENDENT**2 * length, 0.0)  # a zero token: 0 / 0
         best = value.max()
         if not best > 0:
-            order[t:] = largest(length.index_fill(0, order[:t], -1.0), k - t)
+            # Not by `length`: the products of equal rows round by where they stand in the matrix.
+            norm = torch.linalg.vector_norm(rows, dim=1).cpu()
+            order[t:] = largest(norm.index_fill(0, order[:t], -1.0), k - t)
             break
         slack = TIE * value * (begin * length).sqrt() / left.where(value > 0, 1.0)
         pick = places.masked_fill(value + slack < best, len(gram)).min()

@@ -111,3 +111,14 @@ def test_with_one_direction_left_the_lowest_index_is_picked() -> None:
     assert order[2] == min(set(range(9)) - set(order[:2]))
     rest = order[3:]
     assert rest == sorted(rest, key=lambda i: -float(x[i].norm()))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_of_equal_tokens_within_the_span_the_lowest_index_is_picked(seed: int) -> None:
+    g = torch.Generator().manual_seed(seed)
+    group = torch.arange(75)[torch.randperm(75, generator=g)] % 25  # 25 tokens, three times each
+    x = torch.randn(25, 100, generator=g)[group]
+    order = ColumnSubset().select(VisualTokens(x), 75).order
+    for equal in range(25):
+        places = order[group[order] == equal]
+        assert places.tolist() == sorted(places.tolist())
