@@ -269,6 +269,12 @@ def _check_folder(folder: Path, label: str) -> None:
             with safe_open(folder / shard, framework="pt"):
                 pass  # opening checks the header and that the file is as long as it says
         except FileNotFoundError as error:
+            if any(folder.glob("pytorch_model*.bin")):
+                raise ModelError(
+                    f"{label} has its weights in .bin files, which can run code and are not read. "
+                    "Save them as safetensors with save_pretrained of transformers, or choose "
+                    "another model."
+                ) from error
             raise ModelError(
                 f"{label} lacks the weights file {shard}. Get the whole checkpoint again."
             ) from error

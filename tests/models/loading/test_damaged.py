@@ -8,12 +8,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 from checkpoint_files import INDEX, read_all, refused, write_one
 from safetensors.torch import load_file, save_file
 
 
 def lose_the_weights(folder: Path) -> None:
     read_all(folder)
+
+
+def pickle_the_weights(folder: Path) -> None:
+    torch.save(read_all(folder), folder / "pytorch_model.bin")
 
 
 def lose_a_shard(folder: Path) -> None:
@@ -125,6 +130,7 @@ IN_ANY_FAMILY = [
 ]
 IN_LLAVA = [
     (lose_the_weights, r"lacks the weights file model\.safetensors"),
+    (pickle_the_weights, r"\.bin files.* Save them as safetensors"),
     (empty_a_shard, r"model-00002.* cut off"),
     (break_the_index, "damaged model.safetensors.index"),
     (nest_the_index, "damaged model.safetensors.index"),
