@@ -18,7 +18,7 @@ from shutil import which
 import torch
 
 from spare_demo.cuda_graphs import is_out_of_memory
-from spare_demo.models.base import ModelError
+from spare_demo.models.base import LongQuestion, ModelError
 from spare_demo.models.generate.passes import OutOfMemory
 from spare_demo.models.loading.catalogue import (
     AUTO,
@@ -139,6 +139,12 @@ def load_model(
     except ModelError:
         model.close(f"{model.title} was not started.")
         raise
+    except LongQuestion as error:
+        model.close(f"{model.title} was not started.")
+        raise ModelError(
+            f"The language model of {model.title} has no room for a picture and a question. Choose "
+            "another model."
+        ) from error
     except Exception as error:
         # Choosing among the tokens, and what a pass leaves to be copied, are no passes.
         if not (isinstance(error, OutOfMemory) or is_out_of_memory(error)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import shutil
 from collections.abc import Callable
@@ -44,6 +45,12 @@ def nest_the_index(folder: Path) -> None:
 
 def nest_the_config(folder: Path) -> None:
     (folder / "config.json").write_text("[" * 100_000)
+
+
+def leave_no_room_for_a_picture(folder: Path) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    config["text_config"]["max_position_embeddings"] = 10
+    (folder / "config.json").write_text(json.dumps(config))
 
 
 def cut_the_template(folder: Path) -> None:
@@ -126,6 +133,7 @@ IN_ANY_FAMILY = [
     (cut_a_shard, r"model-00002.* cut off"),
     (lose_a_parameter, r"lacks 1 of .*(image_newline|ln_q|linear_2).*noise"),
     (forget_the_image_token, "image token"),
+    (leave_no_room_for_a_picture, "no room for a picture"),
     (spoil_the_embedding_of_a_rare_word, r"NaN or infinity, in .*embed_tokens"),
 ]
 IN_LLAVA = [
