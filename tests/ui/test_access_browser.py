@@ -130,6 +130,14 @@ def test_the_ring_of_a_title_is_seen_whole(reader) -> None:
     assert min(room) >= 0
 
 
+def test_the_slider_of_a_narrow_page_does_not_push_the_box_above_it_out_of_sight(reader) -> None:
+    reader.page.set_viewport_size({"width": 390, "height": 700})
+    reader.find("#budget input[type=number]").focus()
+    reader.page.keyboard.press("Tab")
+    expect(reader.find("#budget input[type=range]")).to_be_focused()
+    assert reader.find("#budget").evaluate("box => box.scrollTop") == 0
+
+
 def test_the_systems_colours_leave_buttons_slider_and_choices_in_sight(open_window, served) -> None:
     visitor = open_window(served.url, forced_colors="active")
     buttons = visitor.find(":is(#actions, #marks, #further) button:visible")
