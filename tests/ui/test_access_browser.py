@@ -130,6 +130,26 @@ def test_the_ring_of_a_title_is_seen_whole(reader) -> None:
     assert min(room) >= 0
 
 
+@pytest.mark.parametrize("width", [1440, 390])
+def test_no_box_cuts_off_the_ring_of_a_control(reader, width: int) -> None:
+    reader.page.set_viewport_size({"width": width, "height": 900})
+    reader.page.keyboard.press("Tab")  # a ring is only for those who use the keyboard
+    controls = reader.find("""[role=tab], #picture button:visible, #examples button,
+        #budget input""")
+    cut = controls.evaluate_all("""controls => controls.filter((control) => {
+        control.focus({preventScroll: true});
+        const style = getComputedStyle(control), room = control.getBoundingClientRect();
+        const ring = parseFloat(style.outlineWidth) + parseFloat(style.outlineOffset);
+        let box = control.parentElement;
+        while (getComputedStyle(box).overflow === 'visible') box = box.parentElement;
+        const edge = box.getBoundingClientRect();
+        return Math.max(edge.top - room.top, edge.left - room.left, room.right - edge.right,
+                        room.bottom - edge.bottom) + ring > 2;
+    }).map((control) => control.outerHTML)""")
+    assert controls.count() > 10
+    assert cut == []
+
+
 def test_the_slider_of_a_narrow_page_does_not_push_the_box_above_it_out_of_sight(reader) -> None:
     reader.page.set_viewport_size({"width": 390, "height": 700})
     reader.find("#budget input[type=number]").focus()
