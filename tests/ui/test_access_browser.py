@@ -158,6 +158,11 @@ def test_the_slider_of_a_narrow_page_does_not_push_the_box_above_it_out_of_sight
     assert reader.find("#budget").evaluate("box => box.scrollTop") == 0
 
 
+def test_a_screen_reader_is_told_whose_picture_it_is_on(reader) -> None:
+    for title in ("All visual tokens", "A SPARE", "B CDPruner"):
+        expect(reader.page.get_by_role("figure", name=title, exact=True)).to_be_visible()
+
+
 def test_the_systems_colours_leave_buttons_slider_and_choices_in_sight(open_window, served) -> None:
     visitor = open_window(served.url, forced_colors="active")
     buttons = visitor.find(":is(#actions, #marks, #further) button:visible")

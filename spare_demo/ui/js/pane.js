@@ -16,7 +16,7 @@ SPARE.Pane = class {
 
   show(layer, title) {
     this.painter.paint(layer);
-    if (this.title.textContent !== title) this.title.textContent = title;
+    if (this.title.textContent !== title) this.title.textContent = this.figure.ariaLabel = title;
     const another = this.layer?.name !== layer.name;
     this.layer = layer;
     if (another) this.#write(); else this.writeSoon();
