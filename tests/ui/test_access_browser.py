@@ -29,6 +29,16 @@ def grave(page, part: str = "html") -> list[str]:
     ]
 
 
+_CONTRAST = """(control) => {
+    const channel = (c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
+    const light = (colour) => colour.match(/\\d+/g).slice(0, 3).reduce(
+        (sum, c, i) => sum + [0.2126, 0.7152, 0.0722][i] * channel(c / 255), 0.05);
+    const {borderColor, backgroundColor} = getComputedStyle(control);
+    const [dark, bright] = [light(borderColor), light(backgroundColor)].sort((a, b) => a - b);
+    return bright / dark;
+}"""
+
+
 @pytest.mark.parametrize(
     ("width", "theme"),
     [
@@ -66,6 +76,8 @@ def test_axe_finds_nothing_serious_and_bars_are_of_the_theme(
     visitor.find("[data-start=a]").click()
     visitor.point(100)
     visitor.find("#settings button").first.click()
+    for choice in ("#settings [type=radio]:not(:checked)", "#guess-first input"):
+        assert visitor.find(choice).first.evaluate(_CONTRAST) >= 3  # WCAG 1.4.11
     # Until its library is there, Gradio's plot is an empty box that axe does not like.
     visitor.curve()
     for layer in ("difference", "relevance", "order", "all"):
