@@ -56,10 +56,14 @@ class ClipModel(Model):
         self.size: int = self._config.vision_config.image_size
         self.patch: int = self._config.vision_config.patch_size
 
+    @property
+    def _feature_layers(self) -> list[int]:
+        layer = self._config.vision_feature_layer
+        return [layer] if isinstance(layer, int) else list(layer)
+
     def see(self, inputs: PictureInputs, concurrent: ConcurrentPass | None = None) -> Encoding:
         """As `Model.see`: one pass over v views of p patches, for all uses of the n tokens."""
-        layer = self._config.vision_feature_layer
-        feature_layers = [layer] if isinstance(layer, int) else list(layer)
+        feature_layers = self._feature_layers
         tower, projector = self.hf.model.vision_tower, self.hf.model.multi_modal_projector
         read = block_inputs(len(tower.encoder.layers))
         layers = {*feature_layers, *RELEVANCE_LAYERS, *read}
@@ -119,6 +123,12 @@ class ClipModel(Model):
             raise ModelError(
                 "This checkpoint gives the class token to the language model too, which has no "
                 "place on the picture. Choose a checkpoint that drops it, as LLaVA does."
+            )
+        blocks = self._config.vision_config.num_hidden_layers
+        if any(not -blocks - 1 <= layer <= blocks for layer in self._feature_layers):
+            raise ModelError(
+                f"This checkpoint's settings name vision layers {self._feature_layers}, but its "
+                f"tower has {blocks}. Get its config.json again."
             )
         tower, width = self.text_tower, self._config.vision_config.hidden_size
         if tower is not None and tower.proj.shape[0] != width:

@@ -254,6 +254,11 @@ def _family(folder: Path, label: str) -> type[Model]:
             f"{label} has no readable config.json, so it is not a model. Choose a folder that "
             "holds a checkpoint in Hugging Face form."
         ) from error
+    if "mm_vision_tower" in config and "text_config" not in config:
+        raise ModelError(
+            f"{label} is in the form of LLaVA's own code. Choose the same model in the form of "
+            "transformers, such as llava-hf/llava-1.5-7b-hf."
+        )
     if kind not in FAMILIES:
         raise ModelError(
             f"{label} holds a model of type '{kind}', which this program cannot look into. Choose "

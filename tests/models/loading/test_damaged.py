@@ -53,6 +53,17 @@ def leave_no_room_for_a_picture(folder: Path) -> None:
     (folder / "config.json").write_text(json.dumps(config))
 
 
+def name_a_layer_that_is_not_there(folder: Path) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    config["vision_feature_layer"] = 99
+    (folder / "config.json").write_text(json.dumps(config))
+
+
+def write_the_config_of_llava_itself(folder: Path) -> None:
+    config = {"model_type": "llava", "mm_vision_tower": "openai/clip-vit-large-patch14-336"}
+    (folder / "config.json").write_text(json.dumps(config))
+
+
 def cut_the_template(folder: Path) -> None:
     (folder / "chat_template.jinja").write_text("{% for message in")
 
@@ -143,6 +154,8 @@ IN_LLAVA = [
     (break_the_index, "damaged model.safetensors.index"),
     (nest_the_index, "damaged model.safetensors.index"),
     (nest_the_config, r"no readable config\.json"),
+    (write_the_config_of_llava_itself, r"LLaVA's own code\. Choose .* llava-hf/"),
+    (name_a_layer_that_is_not_there, r"vision layers \[99\], but its tower has"),
     (cut_the_template, "chat template is damaged"),
     (change_a_shape, "weights are missing, damaged or do not fit"),
     (lose_the_processor, "processor"),
