@@ -79,7 +79,10 @@ def _open(name: str, config: str | None, split: str, fields: Fields) -> Any:
             'Datasets of the hub need the package datasets. Install it: pip install ".[datasets]"'
         ) from None
     try:
-        splits = datasets.load_dataset(name, config, streaming=True)
+        builder = datasets.load_dataset_builder(name, config)
+        if hasattr(builder.config, "keep_default_na"):  # of tables
+            builder.config.keep_default_na = False  # an answer may be "None", or "NA"
+        splits = builder.as_streaming_dataset()
         if split not in splits:
             raise ValueError(f"it has no split {split}, only {', '.join(map(str, splits))}")
         rows = splits[split]

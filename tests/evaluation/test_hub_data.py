@@ -104,6 +104,15 @@ def test_rows_with_one_picture_are_one_sheet(folder: Path, home: Path) -> None:
 
 
 @needs_datasets
+def test_an_answer_in_a_table_may_be_a_word_for_nothing(tmp_path: Path) -> None:
+    (tmp_path / "red.png").write_bytes(png("red"))
+    lines = ["photo,question,answer", *(f"red.png,Which?,{word}" for word in ("None", "NA", "2"))]
+    (tmp_path / "validation.csv").write_text("\n".join(lines))
+    (sheet,) = read(f"hf:{tmp_path}:validation", None, FIELDS)
+    assert [q.answers for q in sheet.questions] == [("None",), ("NA",), ("2",)]
+
+
+@needs_datasets
 def test_no_more_rows_are_read_than_asked_for(folder: Path) -> None:
     sheets = read(f"hf:{folder}:validation", None, FIELDS, most=2)
     assert asked(sheets) == [(["What?"], RED), (["Which?"], BLUE)]
