@@ -154,9 +154,9 @@ def _best(summary: Summary, k: Budget) -> str:
     ahead = f"{title_of(best)} is right most often"
     if not all(difference.value for difference in behind.values()):  # another one is level with it
         ahead = f"no other method is right more often than {title_of(best)}"
-    sentence = f"At {budget_words(k)} {ahead}, {score}."
     if not behind:
-        return sentence
+        return f"At {budget_words(k)} {title_of(best)} gives {score} right answers."
+    sentence = f"At {budget_words(k)} {ahead}, {score}."
     if not near:
         all_others = "the other one" if len(behind) == 1 else f"each of the other {len(behind)}"
         return f"{sentence} Paired, {all_others} is behind it."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import tracemalloc
 from collections import Counter
 from dataclasses import replace
@@ -216,6 +217,8 @@ def test_the_best_is_compared_by_paired_differences() -> None:
     alone = summarise([*best, *worse, rows[0]])["held-out"]
     told = " ".join(report.findings(alone))
     assert "Random is right most often" in told and "the other one is behind it" in told
+    single = " ".join(report.findings(summarise([*best, rows[0]])["held-out"]))
+    assert re.search(r"At 64 tokens Random gives \S+ % \(.*?\) right answers\.", single)
 
 
 def test_a_small_difference_is_not_written_as_zeros() -> None:
