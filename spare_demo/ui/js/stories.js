@@ -89,8 +89,11 @@ SPARE.stories = (() => {
         set: (data) => show(data, 'kept', FEW),
         words(data) {
           const picks = data.picks('A', state.k);
-          return picks && `${label(data, 'A')} keeps ${picks.count} of ${tokensWord(data.n)}. ` +
-            `${plainPicks(data).length} of them lie on patches that are ${plainWord(data)}: their ` +
+          if (!picks) return picks;
+          const plain = plainPicks(data).length;
+          const lie = plain === 1 ? ['lies on a patch that is', 'its'] : ['lie on patches that are', 'their'];
+          return `${label(data, 'A')} keeps ${picks.count} of ${tokensWord(data.n)}. ` +
+            `${plain} of them ${lie[0]} ${plainWord(data)}: ${lie[1]} ` +
             'colours vary no more than in the median patch. The vision tower makes each token from the ' +
             'whole picture, so a token can hold what its patch does not show.';
         },
