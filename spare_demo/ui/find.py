@@ -13,6 +13,7 @@ from spare_demo.ui import examples
 from spare_demo.ui.gradio_compat.files import cached_picture
 from spare_demo.ui.handlers import Handlers
 from spare_demo.ui.layout import CONTROLS
+from spare_demo.ui.panels import words_html
 from spare_demo.ui.steps import PageChanges
 
 MOST_SCENES = 60
@@ -39,11 +40,11 @@ def find_disagreement(handlers: Handlers, **controls: Any) -> Iterator[PageChang
     k, methods = request.budget_of(model.most_tokens), request.labelled
     if methods["A"] == methods["B"]:
         raise ValueError("A and B are the same method. Choose another one in A or B.")
-    yield {"tried": tried_html("Drawing the first scene …", False)}
+    yield {"tried": words_html("Drawing the first scene …", False, True)}
     for tried in range(1, MOST_SCENES + 1):
         example = examples.new_scene(handlers.scenes)
         if tried == 1:  # of a later one the page shows how those before it went
-            yield {"tried": tried_html("Asking about the first scene …", False)}
+            yield {"tried": words_html("Asking about the first scene …", False, True)}
         picture = model.look(open_picture(example.path), request.aspect)
         question = find_split(model, picture, [*example.answers], methods, k, request)
         if question is not None:
@@ -56,17 +57,13 @@ def find_disagreement(handlers: Handlers, **controls: Any) -> Iterator[PageChang
             if first_difference(answers["A"].text, answers["B"].text):
                 found = f"Tried {counted(tried, 'scene')}: here A and B answer differently."
                 place = {"image": example.path, "question": question, "example": example}
-                yield shown | place | {"tried": tried_html(found)}
+                yield shown | place | {"tried": words_html(found, spoken=True)}
                 return
-        yield {"tried": tried_html(f"Tried {counted(tried, 'scene')}: A and B agreed on each.")}
-    yield {
-        "tried": tried_html(
-            f"Tried {MOST_SCENES} scenes, and A and B agreed on each at {tokens_word(k)}. Choose a "
-            "smaller budget or other methods, and press the button again."
-        )
-    }
-
-
-def tried_html(sentence: str, done: bool = True) -> str:
-    """How the search goes, which a screen reader says as well. done: as of `words_html`."""
-    return f'<p class="words{"" if done else " unfinished"}" role="status">{sentence}</p>'
+        agreed = f"Tried {counted(tried, 'scene')}: A and B agreed on each."
+        yield {"tried": words_html(agreed, spoken=True)}
+    smaller = "a smaller budget or " if k > 1 else ""
+    ended = (
+        f"Tried {MOST_SCENES} scenes, and A and B agreed on each at {tokens_word(k)}. Choose "
+        f"{smaller}other methods, and press the button again."
+    )
+    yield {"tried": words_html(ended, spoken=True)}

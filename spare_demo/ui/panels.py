@@ -186,12 +186,14 @@ def table_html(label: str, *table: Any) -> str:
     return f"<div {place}>{html_table(*table)}</div>"
 
 
-def words_html(sentence: str, done: bool = True) -> str:
+def words_html(sentence: str, done: bool = True, spoken: bool = False) -> str:
     """A sentence under a figure.
 
     done: whether what it tells of is through; answers.js says of which one Stop was the end.
+    spoken: whether a screen reader says it as it comes.
     """
-    return f'<p class="words{"" if done else " unfinished"}">{escape(sentence)}</p>'
+    role = ' role="status"' if spoken else ""
+    return f'<p class="words{"" if done else " unfinished"}"{role}>{escape(sentence)}</p>'
 
 
 _KL_SENTENCES = (

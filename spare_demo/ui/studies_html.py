@@ -47,7 +47,7 @@ def enough_html(visit: Visit, results: Mapping[str, Sufficiency]) -> str:
         head = ("tokens", "answer", "against all tokens")
         parts.append(
             f"<section class='tried {slot.lower()}'>"
-            f"{words_html(result.sentence(title), result.done)}"
+            f"{words_html(result.sentence(title), result.done, spoken=result.done)}"
             f"<details><summary>{counted(len(result.trials), 'budget')} tried</summary>"
             f"{table_html(f'Budgets tried, {slot}', head, rows)}</details></section>"
         )
@@ -143,13 +143,13 @@ def carrier_html(
             sentence = results[slot].sentence(visit.titles[slot], visit.canvas.where)
             parts.append(
                 f'<section class="carried {slot.lower()}">'
-                f"{words_html(sentence, results[slot].done)}"
-                f"{_button(results[slot])}</section>"
+                f"{words_html(sentence, results[slot].done, spoken=results[slot].done)}"
+                f"{_button(results[slot], slot)}</section>"
             )
     return "".join(parts)
 
 
-def _button(result: LeaveOneOut) -> str:
+def _button(result: LeaveOneOut, slot: str) -> str:
     """Nothing where no patch can be taken from a set made by hand."""
     if not result.done or result.merged:
         return ""
@@ -158,8 +158,8 @@ def _button(result: LeaveOneOut) -> str:
     found = result.carrier.token
     others = [removal.token for removal in result.removals if removal.token != found]
     return (
-        f'<button type="button" class="remove-carrier" data-others="{others}">'
-        f"Remove {words}</button>"
+        f'<button type="button" class="remove-carrier" data-others="{others}" '
+        f'aria-label="Remove {words} from {slot}">Remove {words}</button>'
     )
 
 

@@ -15,7 +15,7 @@ from gradio.events import Dependency
 from spare_demo.ui import panels
 from spare_demo.ui.borrowed_gpu import Here
 from spare_demo.ui.events import ANSWERING, QUIET, begin_on, in_steps, stop_on
-from spare_demo.ui.find import CHANGED, READ, find_disagreement, tried_html
+from spare_demo.ui.find import CHANGED, READ, find_disagreement
 from spare_demo.ui.gradio_compat.parts import with_event_data, with_toast
 from spare_demo.ui.gradio_compat.queue import is_awaited, seconds_in_queue
 from spare_demo.ui.handler_wrappers import with_page
@@ -54,8 +54,8 @@ def until_asked(
     picture: PageChanges = {}
     for values in steps:
         if visits.last_asked() > asked:
-            ended = tried_html("The search stopped because something else was asked.")
-            yield picture | {"tried": ended}
+            ended = "The search stopped because something else was asked."
+            yield picture | {"tried": panels.words_html(ended, spoken=True)}
             return
         if "image" in values:
             picture = {"image": values["image"]}

@@ -103,7 +103,7 @@ def test_the_token_found_before_stop_can_be_removed(visitor) -> None:
     visitor.expect_answers(576, 192, 192)
     visitor.find("#find-carrier").click()
     button = visitor.find("#carrier .carried.a .remove-carrier")
-    expect(button).to_be_visible()
+    expect(button).to_have_accessible_name("Remove the token with the largest loss from A")
     visitor.find("#stop").click()
     expect(visitor.find("#ask")).to_be_visible()
     expect(visitor.find("#carrier .remove-carrier")).to_have_count(1)  # B is not through
