@@ -107,7 +107,7 @@ def test_a_search_that_is_stopped_in_its_first_scene_says_so(visitor, monkeypatc
     monkeypatch.setattr("spare_demo.ui.find.find_split", lambda *_: goes_on.wait(120) and None)
     visitor.find("#find-disagreement").click()
     words = visitor.find("#tried .words")
-    expect(words).to_have_text("Drawing the first scene …")
+    expect(words).to_have_text("Asking about the first scene …")
     after = "part => getComputedStyle(part, '::after').content"
     assert words.evaluate(after) == "none"
     visitor.find("#stop").click()
