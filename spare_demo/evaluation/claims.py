@@ -79,8 +79,8 @@ def _verdict(summary: Summary, claim: Claim) -> str:
     ]
     numbers = ", ".join(f"{in_measure(claim.measure, e)} at {k}" for k, e in estimates.items())
     return (
-        f"{claim.words}. This model {'; '.join(parts)}: {title_of(claim.a)} minus "
-        f"{title_of(claim.b)} in {MEASURES[claim.measure].partition(',')[0]}, paired, is {numbers}."
+        f"{claim.words}. This model {'; '.join(parts)}: “{title_of(claim.a)}” minus "
+        f"“{title_of(claim.b)}” in {MEASURES[claim.measure]}, paired: {numbers}."
     )
 
 
@@ -103,22 +103,22 @@ def _inversion(summary: Summary) -> list[str]:
         return []
     measured = f"(AUC of the things asked about over the background: {plain(over)})"
     if not is_apart(summary, over, 0.5):
-        return [f"Whether its raw cosine is inverted at layer -2 is open {measured}."]
+        return [f"Whether raw cosine here is inverted at layer -2 is open {measured}."]
     if over.value > 0.5:
         return [
-            f"Its raw cosine is higher on what is asked about {measured}: the inversion is "
+            f"Here raw cosine is higher on what is asked about {measured}: the inversion is "
             "missing on which the minus sign of CDPruner, TRIM and SPARE rests. What is least like "
             "the question is then mostly what the answer does not need."
         ]
     return [
-        f"Its raw cosine is lower on what is asked about {measured}: the inversion on which "
+        f"Here raw cosine is lower on what is asked about {measured}: the inversion on which "
         "the minus sign of CDPruner, TRIM and SPARE rests is there, so it explains no disagreement."
     ]
 
 
 def _width(summary: Summary, built_in: BuiltIn) -> str:
     sentence = (
-        f"Its visual tokens are {built_in.width} wide, and a picture has {summary.tokens}: "
+        f"The visual tokens here are {built_in.width} wide, and a picture has {summary.tokens}: "
         f"{built_in.width} tokens that do not depend on each other rebuild all of them. The tokens "
         "of LLaVA are 4,096 wide or more, so that each further one can add something."
     )

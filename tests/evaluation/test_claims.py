@@ -52,7 +52,7 @@ def test_a_claim_holds_or_not_as_the_paired_difference_says(
     summary = summary_of(dict(zip(("anti-relevance", "normal-relevance"), shares, strict=True)))
     (sentence,) = verdicts(summary)
     assert sentence.startswith("The tokens of lowest relevance alone")
-    assert f"This model {word} at every budget: Lowest relevance minus Highest" in sentence
+    assert f"This model {word} at every budget: “Lowest relevance” minus “Highest" in sentence
     low, high = (summary.accuracy[m, 32].value for m in ("anti-relevance", "normal-relevance"))
     apart = 100 * (low - high)
     assert f"{apart:+.1f} (" in sentence
@@ -83,7 +83,7 @@ def test_only_what_was_measured_is_spoken_of() -> None:
     labels = dict.fromkeys([label for claim in CLAIMS for label in (claim.a, claim.b)], 0.5)
     found = verdicts(summary_of(labels))
     assert len(found) == len(CLAIMS)
-    assert "Lowest relevance, layer -1 minus Highest relevance, layer -1" in found[-1]
+    assert "“Lowest relevance, layer -1” minus “Highest relevance, layer -1” in right" in found[-1]
 
 
 def places(above: float) -> list[Place]:
