@@ -152,7 +152,7 @@ def reconstruction_diversity(summary: Summary) -> Table | None:
         columns: list[Pair] = [((a, k), (b, k)) for k in summary.budgets]
         if not any(pair in summary.pairs[RIGHT] for pair in columns):
             continue
-        rows.append((f"{title_of(a)} minus {title_of(b)}:", *("" for _ in columns)))
+        rows.append((f"“{title_of(a)}” minus “{title_of(b)}”:", *("" for _ in columns)))
         for measure, name in MEASURES.items():
             differences = [summary.pairs[measure].get(pair) for pair in columns]
             rows.append((name, *(in_measure(measure, e) + star(summary, e) for e in differences)))
@@ -208,10 +208,12 @@ def aggregations(summary: Summary, budget: Budget) -> list[Table]:
             title = (
                 f"SPARE{how} at {budget_words(budget)}, right answers in percent, as in Table A3"
             )
-            note = (
-                "A question read as a whole is one piece up to 77 tokens: mean and max of one are "
-                f"the same. {SHARES_NOTE}"
-            )
+            note = SHARES_NOTE
+            if not reading:
+                note = (
+                    "A question read as a whole is one piece up to 77 tokens: mean and max of one "
+                    f"are the same. {note}"
+                )
             tables.append(Table(title, ("aggregation", *_SQUASHES.values()), rows, note))
     return tables
 

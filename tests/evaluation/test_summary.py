@@ -263,7 +263,7 @@ def test_reconstruction_and_diversity_are_compared_on_every_measure() -> None:
     table = tables.reconstruction_diversity(summary)
     assert table
     heads = [row[0] for row in table.rows if row[0].endswith(":")]
-    assert heads == ["SPARE, reconstruction only minus DivPrune:", "SPARE minus CDPruner:"]
+    assert heads == ["“SPARE, reconstruction only” minus “DivPrune”:", "“SPARE” minus “CDPruner”:"]
     assert len(table.rows) == 2 * (1 + 3)
     mean = {
         name: np.mean([r.error for r in rows if (r.method, r.budget) == (name, 16)])
@@ -631,6 +631,9 @@ def test_the_papers_tables_have_their_rows_at_32_where_all_of_them_were_measured
     cell = cells.percent(summary.accuracy["spare:aggregation=max,squash=minmax", 32])
     assert [row[0] for row in found[title].rows] == ["mean", "max"]
     assert found[title].rows[1][1] == cell
+    rows += [replace(row, method=f"{label}@tokens") for label in labels[3:6] for row in spare]
+    whole, word_by_word = tables.aggregations(summarise(rows)["held-out"], 32)
+    assert "one piece" in whole.note and "one piece" not in word_by_word.note
     for budget in (32, 64):
         assert f"Right answers by number of skills at {budget} tokens, in percent" in found
     assert cells.title_of("spare@tokens") == "SPARE, each word apart"
