@@ -74,7 +74,7 @@ def text_table(head: Row, rows: Sequence[Row], width: int | None = None) -> str:
     indent = sum(wide + 2 for wide in widths[:-1])
     lines: list[str] = []
     for *cells, last in table:
-        first, *more = textwrap.wrap(last, max(30, width - indent)) or [""]
+        first, *more = textwrap.wrap(last, max(30, width - indent), break_on_hyphens=False) or [""]
         whole = [cell.ljust(wide) for cell, wide in zip(cells, widths[:-1], strict=True)]
         lines.append("  ".join([*whole, first]).rstrip())
         lines += [" " * indent + line for line in more]

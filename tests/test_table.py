@@ -41,8 +41,10 @@ def test_numbers_stand_to_the_right_on_a_terminal() -> None:
 
 
 def test_the_last_column_of_words_is_wrapped_under_itself() -> None:
-    lines = text_table(("name", "what"), [("x", "word " * 8), ("y", "")], width=40).splitlines()
-    assert lines == ["name  what", f"x     {' '.join(['word'] * 7)}", "      word", "y"]
+    rows = [("x", "word " * 8 + "tiny-llava " * 3), ("y", "")]  # a name is typed, so it stays whole
+    lines = text_table(("name", "what"), rows, width=40).splitlines()
+    names = "      word tiny-llava tiny-llava\n      tiny-llava".splitlines()
+    assert lines == ["name  what", f"x     {' '.join(['word'] * 7)}", *names, "y"]
 
 
 def test_markdown_cells_hold_no_bar_of_their_own() -> None:
