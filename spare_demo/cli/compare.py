@@ -61,8 +61,8 @@ def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
         --without-language-model
                      load the vision side alone: picks and maps but no answers, at a fraction of
                      the download
-        --methods    names that the command methods lists; all: every other one that this model
-                     can run at the budget (default: {usual})
+        --methods    names that the command methods lists; all: after those named, all others
+                     that this model can run at the budget (default: {usual})
         --set        a setting of a method, such as divprune.metric=euclidean; may be repeated
         --picks      also compare these lists of patches: JSON, or an earlier result.json
         --budget     visual tokens kept, or a share such as "10%%" (default: %(default)s)

@@ -91,7 +91,8 @@ def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
                        machine)
         --blank        also ask every question about a blank picture (default: with drawn scenes)
         --instruction  a line added after every question; TRIM is the only method that reads it
-        --reference    the method that differences are taken against (default: the first)
+        --reference    the method that differences are taken against (default: the first
+                       of --methods)
         --resamples    resamples of the bootstrap (default: %(default)s)
         --report       also write a report in Markdown
         --figures      where the report's figures go (default: figures, beside the report)
@@ -284,7 +285,8 @@ def _experiment(arguments: argparse.Namespace) -> Experiment:
     for label, variant in variants.items():
         if variant.relevance != usual.relevance and not methods[label].reads_relevance:
             raise ValueError(
-                f"{label!r} reads no question. Leave out what follows {MARK} about it."
+                f"{label!r} reads no question, so after {MARK} it can only have positions, such as "
+                f"{MARK}original."
             )
     return Experiment(
         methods=methods,

@@ -71,7 +71,7 @@ def add_question_options(
         --max-new-tokens   longest answer, in tokens (default: %(default)s)
         --aspect           how the model sees a picture: pad or crop to a square (LLaVA-1.5), fixed
                            672 by 672 pixels or any resolution (LLaVA-NeXT), native (Qwen2.5-VL);
-                           default: the first of the model's own
+                           default: the first of these that the model has
         --together         spend the budget over all views of LLaVA-NeXT at once, instead of in
                            equal shares
         --positions        rotary positions of the kept tokens: compact, without gaps, or original,

@@ -300,7 +300,7 @@ def test_nothing_pruned_is_a_run_as_well(measure, tmp_path: Path) -> None:
         (("--methods", "spare", "random", "--reference", "uniform"), "spare, random"),
         (("--methods", "sparse"), "no method 'sparse'"),
         (("--methods", "spare@0"), "Write a layer counted from the end"),
-        (("--methods", "uniform@-1"), "'uniform@-1' reads no question"),
+        (("--methods", "uniform@-1"), "'uniform@-1' reads no question, so"),
         (("--images", "x"), "needs --data"),
         (("--data", "hf:owner/name:train", "--images", "x"), "Leave --images out"),
         (("--data", "x.jsonl", "--config", "small"), "--config needs a dataset of the hub"),
