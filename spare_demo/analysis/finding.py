@@ -125,12 +125,12 @@ def kept_sentence(
     sets = [set(kept.order.tolist()) for kept in plain.values()]
     common, sizes = len(set.intersection(*sets)), [len(one) for one in sets]
     if len(set(sizes)) == 1:
-        subject = _list([*names.values()], _noun(names, names))
-        sentence = f"{subject} keep {common} of their {tokens_word(sizes[0])} in common."
+        shared = f"{common} of their {tokens_word(sizes[0])}"
+    elif len(sizes) <= _MOST_NAMES:
+        shared = f"{common} of their {listed(sizes)} tokens"
     else:
-        counts = [f"{name} {size}" for name, size in zip(names.values(), sizes, strict=True)]
-        are = f"{tokens_word(common)} {'is' if common == 1 else 'are'}"
-        sentence = f"{are} kept in common: of {_list(counts, _noun(names, names))}."
+        shared = tokens_word(common)
+    sentence = f"{_list([*names.values()], _noun(names, names))} keep {shared} in common."
     if jaccard and len(sets) == 2:
         one, other = (kept.order for kept in plain.values())
         index = measures.jaccard(one, other, n)

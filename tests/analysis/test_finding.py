@@ -267,9 +267,11 @@ def test_without_a_language_model_it_is_the_overlap_beside_chance() -> None:
 def test_what_is_kept_of_sets_of_other_sizes_merged_rows_and_layers() -> None:
     methods = {"A": SPARE, "B": CDPRUNER}
     assert kept_sentence(methods, {"A": A, "B": Selection([2, 3, 4])}, N) == (
-        "2 tokens are kept in common: of SPARE 4 and CDPruner 3."
+        "SPARE and CDPruner keep 2 of their 4 and 3 tokens in common."
     )
-    assert kept_sentence(methods, {"A": A, "B": Selection([3])}, N).startswith("1 token is kept in")
+    five = {f"set {number}": SPARE for number in range(5)}
+    kept = {label: Selection([*range(n + 1)]) for n, label in enumerate(five)}
+    assert kept_sentence(five, kept, N) == "5 methods keep 1 token in common."
     one = kept_sentence(methods, {"A": Selection([5]), "B": Selection([3])}, N)
     assert one == "SPARE and CDPruner keep 0 of their 1 token in common."
     merged = Selection([1], sources=torch.ones(1, N) / N)
