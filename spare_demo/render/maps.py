@@ -162,7 +162,7 @@ def source_map(canvas: Canvas, sources: torch.Tensor, row: int, label: str) -> D
     count = int((weights > 0).sum())
     what = f"{label}'s token {row + 1} of {len(sources)}: how much of each patch went into it"
     if count == 0:
-        meaning = "None of any: it is the vision tower's class token."
+        meaning = "No patch has a part in it: it is the vision tower's class token."
     else:
         meaning = f"It holds parts of {tokens_word(count)}; 1 is a whole one, 0 none of it."
     return heatmap(canvas, weights, what, meaning, (0.0, max(1.0, float(weights.max()))))

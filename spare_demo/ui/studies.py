@@ -148,7 +148,9 @@ class Studies:
             key = studies_html.questions_key_html(bool(canvas.grid.padding.any()))
             figures.append((display, key))
         correlation = shift.correlation
-        words = "" if correlation is None else f"The two maps correlate with {correlation:z.2f}."
+        words = ""
+        if correlation is not None:
+            words = f"The two maps have a correlation of {correlation:z.2f}."
         pictures = studies_html.figures_html(canvas, figures, words)
         yield {"second": pictures}
         if not _answers_here(visit) or not visit.result.finished or visit.result.budget != k:

@@ -119,7 +119,7 @@ def test_words_share_one_reply(handlers, visit) -> None:
 def test_a_second_question_gives_three_pictures(handlers, visit) -> None:
     html = merged(handlers.studies.second("Is it <red>?", 5, visit))["second"]
     assert html.count("<img") == html.count("<figcaption>") == 3
-    assert "correlate with" in html
+    assert "have a correlation of" in html
     assert html.count("only for the second") == 2 and html.count("nearer the first") == 1
     drawn = [
         Image.open(io.BytesIO(base64.b64decode(data)))

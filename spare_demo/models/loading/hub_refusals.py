@@ -40,8 +40,8 @@ def refusal(repository: str, error: Exception, begun: bool = False) -> Exception
             )
         if isinstance(cause, OSError) and cause.errno in _NOT_WRITABLE:
             return ModelError(
-                f"{repository} could not be downloaded: the folder of the Hugging Face cache may "
-                "not be written by this user. Give it to the user (a folder mounted into a "
+                f"{repository} could not be downloaded: this user has no right to write to the "
+                "folder of the Hugging Face cache. Give it to the user (a folder mounted into a "
                 "container belongs to root at first), or set HF_HOME to another one."
             )
         if isinstance(cause, OfflineModeIsEnabled):

@@ -213,7 +213,7 @@ def _read(url: str, start: int, stop: int) -> Iterator[bytes]:
                     start += len(data)
                     yield data
             if start == before:
-                raise ModelError(f"{constants.ENDPOINT} answers without a byte. Try again later.")
+                raise ModelError(f"{constants.ENDPOINT} sends nothing. Try again later.")
         except Exception as error:
             tries = 1 if start > before else tries + 1
             if tries >= _TRIES or not is_transport(error):

@@ -222,7 +222,7 @@ def test_a_server_without_ranges_is_named_before_whole_files_are_moved(served: L
 
 def test_a_server_that_sends_no_byte_of_a_part_is_asked_once(served: LocalHub) -> None:
     served.faults.empty_parts = True
-    with pytest.raises(ModelError, match=r"answers without a byte\. Try again later\."):
+    with pytest.raises(ModelError, match=r"sends nothing\. Try again later\."):
         vision_of(served)
 
 
@@ -420,4 +420,4 @@ def test_clips_text_side_is_read_by_ranges(
 def test_a_cache_that_belongs_to_another_user_is_named(number: int) -> None:
     error = refusal("someone/model", OSError(number, "no", "/home/user/.cache"))
     assert isinstance(error, ModelError)
-    assert "may not be written by this user" in str(error) and "/home" not in str(error)
+    assert "no right to write" in str(error) and "/home" not in str(error)
