@@ -50,8 +50,8 @@ INTRODUCTION = """# Performance
 Made by `python benchmarks/report.py` from the files in `benchmarks/results/`; do not edit. Every
 section names the command and the device. A floor is what the same machine needs for the least
 work that the task could be, measured in the same run; the ratio is the median, over the runs, of
-time to floor. How many times faster a prefill is with 64 kept is taken run by run likewise. "Not
-measured" means that no such machine was at hand.
+time to floor. How many times faster a prefill is with 64 kept is such a median too. "Not measured"
+means that no such machine was at hand.
 
 SPARE's paper (arXiv 2606.18681, Table 7) reports for LLaVA-1.5-7B with 64 of 576 visual tokens a
 prefill 2.9 × faster and a key-value cache 3.8 × smaller, on an RTX A6000. It does not state the
@@ -87,7 +87,8 @@ def section(told: dict[str, Any]) -> Iterator[str]:
     yield markdown_table(head, rows) + "\n"
     for figure in told["figures"]:
         if figure["note"] and figure["seconds"]:
-            yield f"- {figure['what']}, {figure['shape']}: {figure['note']}."
+            row = ", ".join(filter(None, (figure[key] for key in ("what", "dtype", "shape"))))
+            yield f"- {row}: {figure['note']}."
     usual = {"title", "command", "figures", "machine", "cores", "load_at_end", "versions"}
     for name in (key for key in told if key not in usual):
         yield f"- {name}: {told[name]}."

@@ -81,7 +81,7 @@ def test_the_page_is_made_of_the_files(tmp_path: Path, monkeypatch: pytest.Monke
     assert "`python benchmarks/selection.py --device cpu`" in text
     line = "| a thing | a machine | float32 | n=2 | 300 ms | 200 ms to 600 ms | a floor 100 ms |"
     assert f"{line} 3.00 |" in text
-    assert "60 of 60 picks" in text and "more: this too" in text
+    assert "- a thing, float32, n=2: 60 of 60 picks." in text and "more: this too" in text
 
 
 def test_the_page_is_up_to_date() -> None:
