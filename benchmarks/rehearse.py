@@ -260,7 +260,7 @@ def section(file: Path) -> Iterator[str]:
         ("moved at the second start", f"{figures['gb_moved_again'] * 1e9:.0f} bytes"),
         ("encoding the picture", f"{again['encode_seconds']:.2f} s"),
         *_answers(again["answers"]),
-        ("most memory, of it not of files", f"{again['peak_gb']:.1f} GB, "
+        ("most memory; without the pages of files", f"{again['peak_gb']:.1f} GB, "
          f"{again['peak_own_gb']:.1f} GB"),
         ("page: from the start until it is served", f"{shown['served_seconds']:.0f} s"),
         ("page: until its first visitor sees the pictures", _range(
