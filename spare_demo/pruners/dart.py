@@ -40,8 +40,8 @@ class DartDiversity(ViewPruner):
     link = "https://arxiv.org/abs/2502.11494"
     cost = "O(n² d)"
     deviations = (
-        "Our reading of a row that no paper defines: pivots by the norm of the features, none "
-        "among the words; left-over places go to the first pivots."
+        "Our reading of a row of that table, which no paper defines: pivots by the norm of the "
+        "features, none among the words; left-over places go to the first pivots."
     )
 
     def _pick(self, tokens: VisualTokens, view: Tensor, share: int) -> tuple[Tensor, Tensor]:

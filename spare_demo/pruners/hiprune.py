@@ -53,9 +53,9 @@ class HiPrune(Pruner):
     cost = "O(n² w)"
     deviations = (
         "Attention in float32 instead of half precision. A tower of another depth is read at the "
-        "same share of the way, and a row is as long as the view's own; of a view cut to its "
-        "picture, as in the most nearly square one of so many tokens. Anchors that would not fit "
-        "into the budget with their neighbours are left out, where the code fails."
+        "same share of the way. A row is as long as the view's; where a view is cut to its "
+        "picture, as long as in the most nearly square view of so many tokens. Anchors that would "
+        "not fit into the budget with their neighbours are left out, where the code fails."
     )
 
     def _select(self, tokens: VisualTokens, k: int) -> Selection:

@@ -40,8 +40,8 @@ class Leverage(ViewPruner):
     link = "https://arxiv.org/abs/1404.1530"
     group = "controls"
     cost = (
-        "O(n² d + n³): all products of two rows and all n singular vectors, so several times what "
-        "SPARE takes, which makes the products of the rows it is about to pick and no vectors"
+        "O(n² d + n³): all products of two rows and all n singular vectors, which is several "
+        "times the cost of SPARE, since that makes only the products of rows it is about to pick"
     )
     deviations = (
         "The rank is the budget (of each view, its share), and at most that of the features."

@@ -45,9 +45,9 @@ class LiteLVLM(ViewPruner):
     cost = "O(n c m + n w), m texts"
     deviations = (
         "A question is one text, cut off where CLIP cuts it, as released. Several texts are the "
-        "rows of clip_text where no clip_sentence is given. Tokens go on in raster order, in the "
-        "code those filled up with first. Each of several views is a picture by itself; the code "
-        "takes one."
+        "rows of clip_text where no clip_sentence is given. Tokens go on in raster order; in the "
+        "code those that fill up the budget come first. Each of several views is a picture by "
+        "itself; the code takes one."
     )
 
     def weight(self, tokens: VisualTokens) -> Tensor:

@@ -43,8 +43,9 @@ _FORMS = {  # attention_only: name, title, paper, summary, needs, cost, deviatio
         "Tokens the class token attends to, and of the others those unlike each other.",
         frozenset({"cls_attention", "states"}),
         "O(n² w + n³)",
-        "float64 instead of half precision. The code fails where an odd number is left to thin, as "
-        "for half of an odd budget; here the even places are then one more.",
+        "float64 instead of half precision. The code thins a list by halves and fails where its "
+        "length is odd, as for half of an odd budget; here the half of the even places then has "
+        "one more.",
     ),
 }
 

@@ -46,8 +46,8 @@ _NONE, _ALL = 36, _PAPER_TOKENS
 
 _READS = ("attention of some words, in the layer before", "features")
 _DEVIATIONS = (
-    "Fixed numbers of tokens as in the code, not the paper's ranks; mixed for other budgets. {} "
-    "Layers are scaled to the depth of the model."
+    "Fixed numbers of tokens as in the code, not the paper's ranks; for other budgets, numbers "
+    "between those of the code. {} Layers are scaled to the depth of the model."
 )
 _VERSIONS = {  # version: name, title, summary, reads, cost, deviations, merges, repacks
     "1.5": (
