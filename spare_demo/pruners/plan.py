@@ -153,8 +153,7 @@ class LayerPlan:
             return
         if self.entering.check(self.n).bias is not None:
             raise ValueError(
-                "A run layer by layer has no bias for rows. Leave size_bias at none for what "
-                "enters."
+                "A LayerPlan has no bias for rows. Leave size_bias at none for the rows that enter."
             )
         if not self.entering.merged:
             return
