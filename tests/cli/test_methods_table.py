@@ -55,6 +55,7 @@ def test_what_is_measured_is_every_method_that_can_run(tiny_model: LlavaModel, m
     assert PRUNERS.keys() - able >= {"pyramiddrop", "sparsevlm", "sparsevlm-plus", "v2drop"}
     assert list(seconds) == able and min(seconds.values()) > 0
     assert "5 of 16 tokens 32 wide" in where and "CPU" in where
+    assert where.endswith("at the least budget that the method can meet where that is more than 5")
     page = markdown(seconds, where)
     assert page.count(" ms |") == len(able) and where in page
     mute = LlavaModel(tiny_model.hf, tiny_model.processor, None, name="mute")
