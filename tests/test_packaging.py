@@ -17,7 +17,7 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.version import Version
 
-from spare_demo.models.loading.catalogue import LLAVA_7B, OPENAI_CLIP, TINY_LLAVA
+from spare_demo.models.loading.catalogue import LARGER, LLAVA_7B, OPENAI_CLIP, TINY_LLAVA
 from spare_demo.models.loading.text_tower import CONFIG_FILE, WEIGHTS_FILE
 from spare_demo.pruners import PRUNERS
 from spare_demo.settings import read_variables
@@ -198,6 +198,13 @@ def test_the_readme_lists_every_method_with_its_file() -> None:
     for name, path in rows.items():
         module = type(PRUNERS[name]).__module__
         assert path == module.replace(".", "/") + ".py"
+
+
+def test_the_readme_says_the_memory_of_each_model_as_the_table_of_models_does() -> None:
+    for entry in (TINY_LLAVA, LLAVA_7B, *LARGER):
+        (row,) = re.findall(rf"^\| .*`{re.escape(entry.name)}`.* GB.*$", README, re.MULTILINE)
+        (needed,) = re.findall(r"^\d+ GB", entry.needs)
+        assert re.search(rf"\b{needed}", row), entry.name
 
 
 @pytest.mark.parametrize(
