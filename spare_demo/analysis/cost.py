@@ -85,7 +85,7 @@ def allocated_sentence(rows: Sequence[CostRow]) -> str:
         return ""
     return (
         "Allocated includes room for the answer, or the copy that a captured prefill keeps. "
-        "Decoded together, each answer carries the time of the steps that it shared."
+        "Where answers are decoded together, each has the time of the steps that it shared."
     )
 
 
@@ -155,7 +155,7 @@ def _share(part: float, whole: float) -> float:
 
 
 def _verdict(row: CostRow, title: str) -> str:
-    cache = f"a cache of {percent_of_all(row.kv_cache_share)}"
+    cache = f"a cache {percent_of_all(row.kv_cache_share)} as large"
     if row.kv_cache_share >= 1:
         cache = "a cache as large as the unpruned one"
     prefill = percent_of_all(row.prefill_share)

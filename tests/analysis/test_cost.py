@@ -50,7 +50,7 @@ def test_where_nothing_is_gained_the_sentence_says_so(result: Result) -> None:
         "large as the unpruned one. "
     )
     assert "Fast: prefill in 25% of the unpruned time" in sentence
-    assert sentence.count("cache") == 3 and sentence.endswith("with a cache of >99%.")
+    assert sentence.count("cache") == 3 and sentence.endswith("with a cache >99% as large.")
 
 
 def test_times_are_in_seconds_from_one_on() -> None:
