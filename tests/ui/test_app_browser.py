@@ -102,7 +102,7 @@ def test_pictures_that_do_not_arrive_are_said(reader) -> None:
     before = reader.picture(1).tobytes()
     reader.page.route("**/comparison-*.bin", lambda route: route.abort())
     reader.ask("How many stars are there?")
-    expect(reader.caption).to_contain_text("Press Ask again")
+    expect(reader.caption).to_contain_text("Press Ask once more")
     reader.page.unroute("**/comparison-*.bin")
     reader.ask("How many stars are there?")
     expect(reader.caption).to_contain_text("of their 64 tokens")

@@ -39,7 +39,7 @@ SPARE.viewer = (element, props, trigger, watch) => {
     } catch {
       if (wanted !== file) return;
       file = {};
-      const sentence = 'These pictures did not arrive. Press Ask again.';
+      const sentence = 'These pictures did not arrive. Press Ask once more.';
       caption.say(sentence);
       for (const {words} of panes) words.textContent = sentence;
     }
