@@ -20,6 +20,7 @@ from spare_demo.cuda_graphs import is_out_of_memory
 from spare_demo.models.base import ModelError
 from spare_demo.models.families import FAMILIES, supported_classes
 from spare_demo.models.loading import hub, hub_tensors
+from spare_demo.models.loading.hub_refusals import get_again
 from spare_demo.models.loading.memory import (
     TAKE_LESS,
     LoadOptions,
@@ -70,7 +71,7 @@ def open_checkpoint(source: Path | str, label: str, options: LoadOptions) -> Ope
     try:
         config = AutoConfig.from_pretrained(folder, **_OPTIONS)
     except Exception as error:
-        raise _refusal(label, "its settings", error) from error
+        raise _refusal(label, source, "its settings", error) from error
     room = find_room(config, family, label, options)
     if not room.crowded:
         options = replace(options, make_room=lambda: None)
@@ -110,7 +111,7 @@ def read_checkpoint(opened: OpenCheckpoint, tower: TextTower | None, **words: An
     if missing:
         raise ModelError(
             f"{label} lacks {len(missing)} of the model's parameters (such as {missing[0]}). It "
-            "would answer from noise, so it is not started. Get the whole checkpoint again."
+            f"would answer from noise, so it is not started. {get_again(opened.repository)}"
         )
     try:
         if room.number_format.is_narrow:
@@ -120,7 +121,7 @@ def read_checkpoint(opened: OpenCheckpoint, tower: TextTower | None, **words: An
         words |= {"language_model": options.language_model, "revision": _revision(opened)}
         model = opened.family(hf, processor, tower, **words)  # moves the text side to the device
     except Exception as error:
-        raise _refusal(label, "its weights", error) from error
+        raise _refusal(label, opened.repository, "its weights", error) from error
     model.check_answers()
     return model
 
@@ -139,7 +140,7 @@ def _processor(opened: OpenCheckpoint) -> Any:
         processor = AutoProcessor.from_pretrained(folder, **_OPTIONS)
     except Exception as error:
         what = "its processor or tokenizer files"
-        raise refusal or _refusal(label, what, error) from error
+        raise refusal or _refusal(label, repository, what, error) from error
     if not hasattr(processor, "image_token") or not hasattr(processor, "image_processor"):
         raise ModelError(
             f"{label} has no processor that knows an image token. Get its processor and tokenizer "
@@ -194,7 +195,7 @@ def _read(opened: OpenCheckpoint, arguments: dict[str, Any]) -> tuple[Any, Any]:
             )
         hf, report = cls.from_pretrained(None, config=config, state_dict=tensors, **arguments)
     except Exception as error:
-        raise _refusal(opened.label, "its weights", error) from error
+        raise _refusal(opened.label, repository, "its weights", error) from error
     if not whole:
         hf.config = opened.config
     return hf, report
@@ -290,7 +291,7 @@ def _check_folder(folder: Path, label: str) -> None:
             ) from error
 
 
-def _refusal(label: str, part: str, error: Exception) -> ModelError:
+def _refusal(label: str, source: Path | str | None, part: str, error: Exception) -> ModelError:
     if isinstance(error, ModelError):
         return error
     if is_out_of_memory(error):  # something else took it meanwhile
@@ -298,7 +299,7 @@ def _refusal(label: str, part: str, error: Exception) -> ModelError:
     if isinstance(error, OSError | ValueError | KeyError | RuntimeError | SafetensorError):
         return ModelError(
             f"{label} could not be loaded: {part} are missing, damaged or do not fit its config. "
-            "Get the whole checkpoint again."
+            f"{get_again(source if isinstance(source, str) else None)}"
         )
     return ModelError(
         f"{label} could not be loaded ({type(error).__name__} while reading {part}). Install the "

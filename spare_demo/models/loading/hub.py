@@ -24,7 +24,13 @@ from huggingface_hub import (
 from tqdm.auto import tqdm
 
 from spare_demo.models.base import ModelError
-from spare_demo.models.loading.hub_refusals import causes, is_missing_file, is_unreachable, refusal
+from spare_demo.models.loading.hub_refusals import (
+    causes,
+    get_again,
+    is_missing_file,
+    is_unreachable,
+    refusal,
+)
 
 INDEX, SINGLE = "model.safetensors.index.json", "model.safetensors"
 SMALL = ("*.json", "*.jinja", "*.txt", "*.model")
@@ -88,9 +94,7 @@ def shards(folder: Path, repository: str | None) -> list[str]:
     except FileNotFoundError:
         return [SINGLE]
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ModelError(
-            f"{label} has a damaged {INDEX}. Get the whole checkpoint again."
-        ) from error
+        raise ModelError(f"{label} has a damaged {INDEX}. {get_again(repository)}") from error
 
 
 def is_complete(repository: str) -> bool:

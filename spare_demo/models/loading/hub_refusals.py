@@ -14,6 +14,7 @@ from huggingface_hub.errors import (
     RepositoryNotFoundError,
     RevisionNotFoundError,
 )
+from safetensors import SafetensorError
 
 from spare_demo.models.base import ModelError
 from spare_demo.models.loading.catalogue import BUILT_IN
@@ -51,6 +52,11 @@ def refusal(repository: str, error: Exception, begun: bool = False) -> Exception
             )
         if isinstance(cause, HfHubHTTPError) and (sentence := _status(repository, cause)):
             return ModelError(sentence)
+        # The hub's client raises the former of a file that is not as long as it was to be.
+        if (type(cause) is OSError and cause.errno is None) or isinstance(cause, SafetensorError):
+            return ModelError(
+                f"What was downloaded of {repository} is damaged. {get_again(repository)}"
+            )
     if begun and is_unreachable(error):
         return ModelError(
             f"The connection was lost while {repository} was downloaded. Check it and try again; "
@@ -62,6 +68,16 @@ def refusal(repository: str, error: Exception, begun: bool = False) -> Exception
             f"Check the connection and try again, {_OR_ANOTHER}"
         )
     return error
+
+
+def get_again(repository: str | None) -> str:
+    """What to do about damaged files of a repository, or of a local folder."""
+    if repository is None:
+        return "Get the whole checkpoint again."
+    return (
+        f"Remove it from the Hugging Face cache with `hf cache rm model/{repository}`, then try "
+        "again: it is downloaded anew."
+    )
 
 
 def is_missing_file(error: BaseException) -> bool:

@@ -254,6 +254,26 @@ def test_every_refusal_of_the_hub_has_a_sentence(
         load_model(TINY, "cpu")
 
 
+@pytest.mark.parametrize("name", ["tokenizer.json", hub.INDEX, "model-00002-of-00005.safetensors"])
+def test_a_damaged_file_in_the_cache_is_left_there_with_the_way_to_get_it_again(
+    name: str, served: LocalHub
+) -> None:
+    file = served.repositories[TINY] / name
+    whole = file.read_bytes()
+    file.write_bytes(bytes(byte ^ 255 for byte in whole))
+    for _ in range(2):
+        with pytest.raises(ModelError, match=f"`hf cache rm model/{TINY}`, then try again"):
+            load_model(TINY, "cpu")
+    file.write_bytes(whole)
+    shutil.rmtree(Path(constants.HF_HUB_CACHE) / "models--someone--tiny-llava")  # as that does
+    assert load_model(TINY, "cpu").name == TINY
+
+
+def test_a_download_of_another_length_is_damaged() -> None:
+    error = OSError("Consistency check failed: file should be of size 5 but has size 3")
+    assert "is damaged. Remove it from the Hugging Face cache" in str(refusal(TINY, error))
+
+
 def test_a_name_that_is_no_repository(served: LocalHub) -> None:
     with pytest.raises(ModelError, match="shows no repository someone/else"):
         load_model("someone/else", "cpu")
