@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 from collections.abc import Iterator
 
 from huggingface_hub import constants
@@ -50,8 +51,8 @@ def refusal(repository: str, error: Exception, begun: bool = False) -> Exception
                 f"{repository} is not on this machine, and HF_HUB_OFFLINE is set. Start without it "
                 f"to download the model, {_OR_ANOTHER}"
             )
-        if isinstance(cause, HfHubHTTPError) and (sentence := _status(repository, cause)):
-            return ModelError(sentence)
+        if isinstance(cause, HfHubHTTPError):
+            return ModelError(_status(repository, cause))
         # The hub's client raises the former of a file that is not as long as it was to be.
         if (type(cause) is OSError and cause.errno is None) or isinstance(cause, SafetensorError):
             return ModelError(
@@ -86,15 +87,17 @@ def is_missing_file(error: BaseException) -> bool:
 
 
 def is_unreachable(error: BaseException) -> bool:
-    """Whether the hub gave no answer at all, or is not to be asked."""
-    kinds = (OfflineModeIsEnabled, LocalEntryNotFoundError)
+    """Whether the hub gave no answer at all, as where a page to log in to the network stands before
+    it, or is not to be asked."""
+    kinds = (OfflineModeIsEnabled, LocalEntryNotFoundError, json.JSONDecodeError)
     return any(is_transport(e) or isinstance(e, kinds) for e in causes(error))
 
 
 def is_transport(error: BaseException) -> bool:
-    """Whether the hub's client lost the connection; versions of it use httpx or httpx2."""
+    """Whether the hub's client lost the connection, or was sent in a circle; versions of it use
+    httpx or httpx2."""
     return any(
-        kind.__name__ == "TransportError" and kind.__module__.startswith("httpx")
+        kind.__name__ == "RequestError" and kind.__module__.startswith("httpx")
         for kind in type(error).__mro__
     )
 
@@ -129,4 +132,4 @@ def _status(repository: str, error: HfHubHTTPError) -> str:
         )
     if status >= 500:
         return f"The hub failed on its own side (error {status}). Try again later."
-    return ""
+    return f"The hub refused a request (error {status}). Try again later, {_OR_ANOTHER}"

@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import httpx
 import open_clip
 import pytest
 import torch
@@ -239,6 +240,7 @@ def test_a_shard_shorter_than_its_header_says(served: LocalHub) -> None:
         (401, r"shows no repository .*hf auth login.* then try again\."),
         (403, r"is gated: accept its terms .* then try again\."),
         (404, r"lacks a file on the hub"),
+        (410, r"refused a request \(error 410\)\. Try again later, or choose"),
         (429, r"takes no more requests .* Wait .* then try again\."),
         (500, r"failed on its own side \(error 500\)"),
         (503, r"failed on its own side \(error 503\)"),
@@ -252,6 +254,17 @@ def test_every_refusal_of_the_hub_has_a_sentence(
         hub.config_folder(TINY)
     with pytest.raises(ModelError, match=sentence):
         load_model(TINY, "cpu")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        httpx.TooManyRedirects("Exceeded 20 redirects"),
+        json.JSONDecodeError("Expecting value", "<html>", 0),  # a page to log in to a network
+    ],
+)
+def test_what_no_hub_answers_is_a_hub_out_of_reach(error: Exception) -> None:
+    assert "cannot be reached. Check the connection" in str(refusal(TINY, error))
 
 
 @pytest.mark.parametrize("name", ["tokenizer.json", hub.INDEX, "model-00002-of-00005.safetensors"])
