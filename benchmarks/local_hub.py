@@ -23,7 +23,8 @@ class Faults:
     """What goes wrong, changed at any time.
 
     Attributes:
-        status: of every answer, such as 503; 0 for none.
+        status: of the answers, such as 503; 0 for none.
+        path: a part of the paths that get it; all have "".
         cut_after: bytes of a file after which the connection is cut.
         cuts: how many more connections are cut.
         ignores_ranges: whether a request for a part gets the whole file.
@@ -31,6 +32,7 @@ class Faults:
     """
 
     status: int = 0
+    path: str = ""
     cut_after: int = 0
     cuts: int = 0
     ignores_ranges: bool = False
@@ -111,7 +113,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self, with_body: bool) -> None:
         hub, path = self.served, unquote(urlsplit(self.path).path)
         hub.requests.append(f"{self.command} {path}")
-        if hub.faults.status:
+        if hub.faults.status and hub.faults.path in path:
             self._error(hub.faults.status)
             return
         for name, folder in hub.repositories.items():

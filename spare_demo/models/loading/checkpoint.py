@@ -135,6 +135,8 @@ def _processor(opened: OpenCheckpoint) -> Any:
         try:
             hub.download_small_files(repository, folder.name)
         except ModelError as error:
+            if hub.lacks_settings(repository, folder.name):
+                raise  # other answers would be made without them
             refusal = error  # and what is in the cache may do
     try:
         processor = AutoProcessor.from_pretrained(folder, **_OPTIONS)

@@ -15,12 +15,14 @@ from typing import Any
 
 from huggingface_hub import (
     constants,
+    get_cached_repo_tree,
     get_hf_file_metadata,
     hf_hub_download,
     hf_hub_url,
     snapshot_download,
     try_to_load_from_cache,
 )
+from huggingface_hub.errors import LocalEntryNotFoundError
 from tqdm.auto import tqdm
 
 from spare_demo.models.base import ModelError
@@ -72,8 +74,21 @@ def download_small_files(repository: str, commit: str) -> None:
         snapshot_download(
             repository, revision=commit, allow_patterns=list(SMALL), etag_timeout=CONNECT_SECONDS
         )
+        # Where the hub will not list the files, that takes those that are here, and says nothing.
+        get_cached_repo_tree(repository, revision=commit)
     except Exception as error:
         raise refusal(repository, error) from error
+
+
+def lacks_settings(repository: str, commit: str) -> bool:
+    """Whether a commit is known to have settings that are not here."""
+    try:
+        snapshot_download(
+            repository, revision=commit, allow_patterns=["*.json"], local_files_only=True
+        )
+    except LocalEntryNotFoundError:
+        return True
+    return False
 
 
 def shards(folder: Path, repository: str | None) -> list[str]:

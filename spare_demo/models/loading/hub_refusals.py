@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from huggingface_hub import constants
 from huggingface_hub.errors import (
+    CachedRepoTreeNotFoundError,
     GatedRepoError,
     HfHubHTTPError,
     LocalEntryNotFoundError,
@@ -53,6 +54,11 @@ def refusal(repository: str, error: Exception, begun: bool = False) -> Exception
             )
         if isinstance(cause, HfHubHTTPError):
             return ModelError(_status(repository, cause))
+        if isinstance(cause, CachedRepoTreeNotFoundError):
+            return ModelError(
+                f"The hub would not say which files {repository} has. Try again later, "
+                f"{_OR_ANOTHER}"
+            )
         # The hub's client raises the former of a file that is not as long as it was to be.
         if (type(cause) is OSError and cause.errno is None) or isinstance(cause, SafetensorError):
             return ModelError(

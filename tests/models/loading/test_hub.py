@@ -257,6 +257,25 @@ def test_every_refusal_of_the_hub_has_a_sentence(
 
 
 @pytest.mark.parametrize(
+    ("path", "sentence"),
+    [
+        ("/tree/", "would not say which files someone/tiny-llava has"),
+        ("/generation_config.json", "refused a request"),  # without it the model would answer
+        ("/tokenizer_config.json", "refused a request"),
+        ("-00002-of-", "refused a request"),
+    ],
+)
+def test_a_refusal_of_one_request_is_said_and_no_model_is_made_of_the_rest(
+    path: str, sentence: str, served: LocalHub
+) -> None:
+    served.faults.status, served.faults.path = 410, path
+    with pytest.raises(ModelError, match=sentence):
+        load_model(TINY, "cpu")
+    served.faults.status = 0
+    assert load_model(TINY, "cpu").hf.generation_config.eos_token_id is not None
+
+
+@pytest.mark.parametrize(
     "error",
     [
         httpx.TooManyRedirects("Exceeded 20 redirects"),
