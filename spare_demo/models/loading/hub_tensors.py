@@ -197,7 +197,10 @@ def _header(pieces: list[_Piece]) -> bytes:
 
 
 def _read(url: str, start: int, stop: int) -> Iterator[bytes]:
-    """The bytes from start to stop of a file, resumed after a cut; ModelError where none come."""
+    """The bytes from start to stop of a file, resumed after a cut; ModelError where none come.
+
+    Before each further try comes an empty piece, so that whoever reads can end the download.
+    """
     tries = 0
     while start < stop:
         before = start
@@ -218,6 +221,7 @@ def _read(url: str, start: int, stop: int) -> Iterator[bytes]:
             tries = 1 if start > before else tries + 1
             if tries >= _TRIES or not is_transport(error):
                 raise
+            yield b""
             time.sleep(0.2 * tries)
 
 

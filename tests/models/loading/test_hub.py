@@ -151,6 +151,22 @@ def test_a_connection_cut_for_good_is_told_from_a_hub_out_of_reach(
             vision_of(served, progress=cut)
 
 
+def test_a_download_that_stands_still_can_be_cancelled_between_two_tries(
+    served: LocalHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Cancelled(Exception):
+        pass
+
+    def cancel(done: int, total: int) -> None:
+        if served.faults.cuts:
+            raise Cancelled
+        served.faults.cuts, served.faults.cut_after = 10**6, 0
+
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)
+    with pytest.raises(Cancelled):
+        vision_of(served, progress=cancel)
+
+
 def test_a_later_start_resumes_where_the_first_was_ended(served: LocalHub) -> None:
     class Cancelled(Exception):
         pass
