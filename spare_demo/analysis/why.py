@@ -14,6 +14,7 @@ left over, but no factors. Everything here is float64 and in raw units.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -153,13 +154,18 @@ def stand_ins(features: Tensor, kept: Indices, patch: int) -> StandIns:
 
 
 def why(
-    exploration: Exploration, label: str, patch: int, budget: int, step: int | None = None
+    exploration: Exploration,
+    label: str,
+    patch: int,
+    budget: int,
+    step: int | Literal["own", "first", "last"] = "own",
 ) -> Reason:
     """Why one method keeps or loses one patch at a budget.
 
     label: of one that acts before the language model.
-    step: which pick to look at. By default the one at which the patch was picked, and for a lost
-        patch the last one within the budget in its own view, which it lost to the winner.
+    step: which pick to look at: the "first" or the "last" one within the budget in the patch's own
+        view, whose patches alone it is weighed with; "own" is the one at which it was picked, and
+        the last for a lost patch; or a pick's number, from 0.
 
     Raises ValueError, with a sentence to show: no such patch or budget.
     """
@@ -169,8 +175,9 @@ def why(
     selection = exploration.selections(budget)[label]
     order = selection.order.tolist()
     rank = order.index(patch) + 1 if patch in order else None
-    if step is None:
-        step = (rank or _last_rank(tokens, selection.order, patch)) - 1
+    if isinstance(step, str):
+        steps = _own_steps(tokens, selection.order, patch)
+        step = rank - 1 if rank and step == "own" else steps[0 if step == "first" else -1]
     # A nested method may be looked at beyond the budget: its later picks are known.
     longest = exploration.picks.get(label, selection).order
     weighing = weigh(method, tokens, longest, step)
@@ -196,11 +203,11 @@ def why(
     )
 
 
-def _last_rank(tokens: VisualTokens, order: Tensor, patch: int) -> int:
-    """Rank of the last pick in a patch's own view; of all where its view has none."""
+def _own_steps(tokens: VisualTokens, order: Tensor, patch: int) -> list[int]:
+    """The picks in a patch's own view, by their numbers; all where its view has none."""
     own = next(group for group in budget_groups(tokens) if bool((group == patch).any()))
-    places = torch.isin(order.cpu(), own.cpu()).nonzero().flatten().tolist()
-    return places[-1] + 1 if places else len(order)
+    steps: list[int] = torch.isin(order.cpu(), own.cpu()).nonzero().flatten().tolist()
+    return steps or list(range(max(1, len(order))))
 
 
 def _factors_of(weighing: Weighing, token: int) -> Factors:

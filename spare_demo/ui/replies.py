@@ -68,16 +68,17 @@ class Replies:
     def why(self, asked: Mapping[str, Any], visit: Visit) -> Iterator[PageChanges]:
         """Why each method keeps or loses a patch, for such pictures too.
 
-        The step asked for is the patch's "own" pick, the "last" in the budget, or the "first".
+        The step asked for is the patch's "own" pick, the "last" in the budget, or the "first"; of
+        several views, in its own.
         """
         k, patch = slider_budget(self._model, asked.get("budget"), visit), asked.get("patch")
         if type(patch) is not int:
             raise ValueError("Choose a patch on the picture.")
-        when, reasons = str(asked.get("step")), {}
+        step, reasons = asked.get("step"), {}
+        when: Any = step if step in ("first", "last") else "own"
         # Methods inside the language model have no selection, and no reason.
-        for slot, selection in visit.exploration.selections(k).items():
-            step = {"first": 0, "last": len(selection) - 1}.get(when)
-            reasons[slot] = _reason(why(visit.exploration, slot, patch, k, step))
+        for slot in visit.exploration.selections(k):
+            reasons[slot] = _reason(why(visit.exploration, slot, patch, k, when))
         values = {"patch": patch, "budget": k, "step": when, "reasons": reasons}
         yield {"reply": to_numbered_json("why", of=identity(visit), **values)}
 

@@ -193,6 +193,9 @@ def test_a_patch_loses_to_one_that_it_was_weighed_with(
                 assert reason.step == 6
             else:
                 assert of[reason.winner] == of[patch]
+            own = [n for n, p in enumerate(selection.order) if together or of[p] == of[patch]]
+            for step, number in (("first", own[0]), ("last", own[-1])):
+                assert why(explored, label, patch, 7, step).step == number
     assert why(explored, "spare", view.tokens.n - 1, 1).step == 0  # no pick is in its view
 
 
