@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import logging
 import os
-import threading
 from collections.abc import MutableMapping
 from typing import Any
 
@@ -25,11 +24,8 @@ def stop_server(demo: gr.Blocks, seconds: float) -> None:
     if server is not None:
         # Until the next server starts: it would log a traceback for each page that is cut off.
         logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
-        cut = threading.Timer(seconds, setattr, (server, "force_exit", True))
-        cut.daemon = True
-        cut.start()
+        server.config.timeout_graceful_shutdown = seconds
         demo.close(verbose=False)
-        cut.cancel()
     for tunnel in CURRENT_TUNNELS:
         tunnel.kill()
 
