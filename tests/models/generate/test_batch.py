@@ -246,7 +246,7 @@ def test_what_cannot_be_answered_is_refused(tiny_model: LlavaModel, asked: list)
     view = asked[0][0]
     with pytest.raises(ValueError, match="max_new_tokens"):
         tiny_model.answer_many(asked, max_new_tokens=0)
-    with pytest.raises(ValueError, match="max_new_tokens"):
+    with pytest.raises(ValueError, match="token_ids"):
         tiny_model.score_many(asked, [])
     with pytest.raises(ValueError, match="does not exist"):
         tiny_model.answer_many([(view, Selection(torch.tensor([16])))])
