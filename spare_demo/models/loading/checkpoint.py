@@ -64,6 +64,7 @@ def open_checkpoint(source: Path | str, label: str, options: LoadOptions) -> Ope
         ModelError: of no family, not reachable, too large for the memory there is, or with weight
             files that are missing or cut off.
     """
+    repository = None if isinstance(source, Path) else source
     folder = source if isinstance(source, Path) else hub.config_folder(source)
     family = _family(folder, label)
     if isinstance(source, Path):
@@ -71,11 +72,10 @@ def open_checkpoint(source: Path | str, label: str, options: LoadOptions) -> Ope
     try:
         config = AutoConfig.from_pretrained(folder, **_OPTIONS)
     except Exception as error:
-        raise _refusal(label, source, "its settings", error) from error
+        raise _refusal(label, repository, "its settings", error) from error
     room = find_room(config, family, label, options)
     if not room.crowded:
         options = replace(options, make_room=lambda: None)
-    repository = None if isinstance(source, Path) else source
     return OpenCheckpoint(folder, repository, label, family, config, options, room)
 
 
@@ -293,7 +293,7 @@ def _check_folder(folder: Path, label: str) -> None:
             ) from error
 
 
-def _refusal(label: str, source: Path | str | None, part: str, error: Exception) -> ModelError:
+def _refusal(label: str, repository: str | None, part: str, error: Exception) -> ModelError:
     if isinstance(error, ModelError):
         return error
     if is_out_of_memory(error):  # something else took it meanwhile
@@ -301,7 +301,7 @@ def _refusal(label: str, source: Path | str | None, part: str, error: Exception)
     if isinstance(error, OSError | ValueError | KeyError | RuntimeError | SafetensorError):
         return ModelError(
             f"{label} could not be loaded: {part} are missing, damaged or do not fit its config. "
-            f"{get_again(source if isinstance(source, str) else None)}"
+            f"{get_again(repository)}"
         )
     return ModelError(
         f"{label} could not be loaded ({type(error).__name__} while reading {part}). Install the "
