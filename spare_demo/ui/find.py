@@ -40,11 +40,11 @@ def find_disagreement(handlers: Handlers, **controls: Any) -> Iterator[PageChang
     k, methods = request.budget_of(model.most_tokens), request.labelled
     if methods["A"] == methods["B"]:
         raise ValueError("A and B are the same method. Choose another one in A or B.")
-    yield {"tried": words_html("Drawing the first scene …", False, True)}
+    yield {"tried": words_html("Drawing the first scene …", done=False, spoken=True)}
     for tried in range(1, MOST_SCENES + 1):
         example = examples.new_scene(handlers.scenes)
         if tried == 1:  # of a later one the page shows how those before it went
-            yield {"tried": words_html("Asking about the first scene …", False, True)}
+            yield {"tried": words_html("Asking about the first scene …", done=False, spoken=True)}
         picture = model.look(open_picture(example.path), request.aspect)
         question = find_split(model, picture, [*example.answers], methods, k, request)
         if question is not None:
