@@ -158,14 +158,14 @@ def why(
     label: str,
     patch: int,
     budget: int,
-    step: int | Literal["own", "first", "last"] = "own",
+    step: Literal["own", "first", "last"] = "own",
 ) -> Reason:
     """Why one method keeps or loses one patch at a budget.
 
     label: of one that acts before the language model.
     step: which pick to look at: the "first" or the "last" one within the budget in the patch's own
         view, whose patches alone it is weighed with; "own" is the one at which it was picked, and
-        the last for a lost patch; or a pick's number, from 0.
+        the last for a lost patch.
 
     Raises ValueError, with a sentence to show: no such patch or budget.
     """
@@ -175,12 +175,9 @@ def why(
     selection = exploration.selections(budget)[label]
     order = selection.order.tolist()
     rank = order.index(patch) + 1 if patch in order else None
-    if isinstance(step, str):
-        steps = _own_steps(tokens, selection.order, patch)
-        step = rank - 1 if rank and step == "own" else steps[0 if step == "first" else -1]
-    # A nested method may be looked at beyond the budget: its later picks are known.
-    longest = exploration.picks.get(label, selection).order
-    weighing = weigh(method, tokens, longest, step)
+    steps = _own_steps(tokens, selection.order, patch)
+    number = rank - 1 if rank and step == "own" else steps[0 if step == "first" else -1]
+    weighing = weigh(method, tokens, selection.order, number)
     winner = weighing.picked if weighing else None
     relevance = exploration.view.relevance
     left, substitutes = None, None
@@ -193,7 +190,7 @@ def why(
     return Reason(
         patch=patch,
         rank=rank,
-        step=step,
+        step=number,
         factors=_factors_of(weighing, patch) if weighing else None,
         winner=winner,
         winning=_factors_of(weighing, winner) if weighing and winner is not None else None,
