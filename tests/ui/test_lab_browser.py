@@ -90,8 +90,9 @@ def test_a_run_fills_in_and_a_case_opens_with_one_click(
     expect(lab.locator("#lab-curve .js-plotly-plot .main-svg").first).to_be_visible()
     row = lab.locator("#lab-skills tr", has=lab.get_by_role("rowheader", name="SPARE")).first
     expect(row).to_contain_text(re.compile(r"100\.0 \(\d+\.\d to 100\.0\)"))
-    words = lab.locator("#lab-cases-words").inner_text()
-    found = re.search(r"on (\d+) of (\d+) questions at 64 tokens", words)
+    words = lab.locator("#lab-cases-words")
+    expect(words).to_contain_text("questions at 64 tokens")  # filled in once the run has ended
+    found = re.search(r"on (\d+) of (\d+) questions at 64 tokens", words.inner_text())
     assert found and found[1] == found[2]
 
     with lab.expect_download() as download:
