@@ -21,7 +21,7 @@ from safetensors import SafetensorError
 from spare_demo.models.base import ModelError
 from spare_demo.models.loading.catalogue import BUILT_IN
 
-_NOT_WRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS)
+_NOT_WRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EEXIST, errno.ENOTDIR)
 _LOG_IN = "log in with `hf auth login` on this machine, then try again"
 # Sentences here are read on a terminal, after a start that failed, and on a page that runs.
 _OR_ANOTHER = f"or choose the built-in model (on the command line: --model {BUILT_IN.name})."
@@ -43,9 +43,9 @@ def refusal(repository: str, error: Exception, begun: bool = False) -> Exception
             )
         if isinstance(cause, OSError) and cause.errno in _NOT_WRITABLE:
             return ModelError(
-                f"{repository} could not be downloaded: this user has no right to write to the "
-                "folder of the Hugging Face cache. Give it to the user (a folder mounted into a "
-                "container belongs to root at first), or set HF_HOME to another one."
+                f"{repository} could not be downloaded: what HF_HOME or HF_HUB_CACHE names is no "
+                "folder, or this user has no right to write there. Give it to the user (a folder "
+                "mounted into a container belongs to root at first), or name another one."
             )
         if isinstance(cause, OfflineModeIsEnabled):
             return ModelError(

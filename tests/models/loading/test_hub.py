@@ -484,8 +484,8 @@ def test_clips_text_side_is_read_by_ranges(
     assert all(torch.equal(value, state[name]) for name, value in ours.state_dict().items())
 
 
-@pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS])
-def test_a_cache_that_belongs_to_another_user_is_named(number: int) -> None:
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS, errno.EEXIST, errno.ENOTDIR])
+def test_a_cache_that_cannot_be_written_to_is_named(number: int) -> None:
     error = refusal("someone/model", OSError(number, "no", "/home/user/.cache"))
     assert isinstance(error, ModelError)
     assert "no right to write" in str(error) and "/home" not in str(error)
