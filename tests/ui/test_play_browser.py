@@ -111,8 +111,8 @@ def test_a_search_that_is_stopped_in_its_first_scene_says_so(visitor, monkeypatc
     after = "part => getComputedStyle(part, '::after').content"
     assert words.evaluate(after) == "none"
     visitor.find("#stop").click()
-    goes_on.set()
     expect(visitor.find("#stop")).to_be_hidden()
+    goes_on.set()
     assert words.evaluate(after) == '" stopped"'
     visitor.unfold("all-methods")
     visitor.find("#compare-all").click()
