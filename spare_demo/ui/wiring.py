@@ -229,7 +229,8 @@ def wire(
     p.keep.click(None, None, None, js="() => { SPARE.unfold('keep') }", **QUIET)
     merged = once(handlers.merged, place="merged")
     for event in (p.show_merged.click, p.token.submit):
-        event(merged, [p.token, p.layer, *of(redrawn)], p.merged, js=_WITH_LAYER, **QUIET)
+        inputs = [p.token, p.layer, *of(redrawn)]
+        event(merged, inputs, p.merged, js=_WITH_LAYER, trigger_mode="always_last", **QUIET)
     answering(p.find_enough.click, studies.enough, ["visit"], place="enough", curve=False)
     answering(p.find_carrier.click, studies.carrier, redrawn, place="carrier", curve=False)
     answering(p.measure.click, studies.measure, redrawn, place="kl_words", curve=False)
@@ -237,8 +238,8 @@ def wire(
     filmed = answering(p.cite.film, studies.film, redrawn, place="file", curve=False)
     filmed.then(None, None, None, js=_FILM_OVER, **QUIET)
     for event in (p.compare_questions.click, p.other.submit):
-        inputs = ["other", "budget", "visit"]
-        answering(event, studies.second, inputs, place="second", curve=False)
+        typed = ["other", "budget", "visit"]
+        answering(event, studies.second, typed, "always_last", "second", curve=False)
     # js/core.js asks them one after the other.
     asking: dict[str, Any] = moving | {"trigger_mode": "multiple"}
     replies = handlers.replies
@@ -261,9 +262,9 @@ def wire(
         **QUIET,
     )
     answering(linked.then, handlers.ask_linked, asked)
-    answering(p.answers.answer_now, handlers.answer_now, redrawn)
+    answering(p.answers.answer_now, handlers.answer_now, redrawn, "always_last")
     own = ["own", "visit"]
-    answering(p.own.ask_own, handlers.ask_own, own, place="own_answer", curve=False)
+    answering(p.own.ask_own, handlers.ask_own, own, "always_last", "own_answer", curve=False)
     answering(p.budget.release, handlers.settle, redrawn, "always_last")
     for mark, button in p.marks:
         to = functools.partial(move_to, mark)

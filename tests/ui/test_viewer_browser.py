@@ -340,6 +340,29 @@ def test_an_own_set_is_drawn_asked_undone_and_taken_back(visitor, opened: Visit)
     assert set(mine) == kept | {new}
 
 
+def test_what_is_pressed_anew_while_it_waits_is_done_as_it_is_by_then(
+    visitor, served, hold
+) -> None:
+    held = hold(served)
+    data = [served.picture(served.first.path), "", "spare", 8, 0]
+    served.post("call/select", {"data": data}).raise_for_status()
+    assert held.begun.wait(120)
+    visitor.unfold("against")
+    for question in ("How many arrows are there?", "Is there a star?"):
+        visitor.find("#other textarea").fill(question)
+        visitor.find("#compare-questions").click()
+    visitor.layer("own")
+    for start, count in (("a", "64 tokens"), ("neither", "tokens")):
+        visitor.find(f"[data-start={start}]").click()
+        expect(visitor.find(".edit .count")).to_contain_text(count)
+        visitor.find(".again").click()
+    count = visitor.page.evaluate("SPARE.state.own.reduce((sum, flag) => sum + flag)")
+    assert count != 64
+    held.goes_on.set()
+    expect(visitor.find("#own-answer h3")).to_have_text(f"Your set · {count}")
+    expect(visitor.find("#second tbody tr").last).to_contain_text("Is there a star?")
+
+
 def test_undo_and_redo_on_the_keyboard_do_not_lose_the_focus(reader) -> None:
     reader.layer("own")
     undo, redo = reader.find("#edit .undo"), reader.find("#edit .redo")
