@@ -1,9 +1,9 @@
 """Whether an answer is right. No model judges: the words are the right ones, or they are not.
 
 A free answer is right if it equals one of the right answers, whatever the case of its letters,
-blanks around and between its words, quotes or stars around it or a full stop at its end. That is
-for short answers; long ones need a judge, which this is not. With choices it is right if it names
-the right one, by letter ("B", "(b)", "B.", "B. blue") or by its text.
+blanks around and between its words, quotes around it or a full stop at its end. That is for short
+answers; long ones need a judge, which this is not. With choices it is right if it names the right
+one, by letter ("B", "(b)", "B.", "B. blue") or by its text. Either may begin in Markdown's bold.
 """
 
 from __future__ import annotations
@@ -16,15 +16,18 @@ from spare_demo.scenes.practice import CANNOT_TELL
 
 _LETTER = re.compile(r"\(?([A-Za-z])(?:\)|[.:)].*)?", re.DOTALL)
 _YES_NO = ("yes", "no")
-_QUOTES = "\"'“”‘’*"  # the star is Markdown's, around bold words
+_QUOTES = "\"'“”‘’"
+_BOLD = re.compile(r"\s*\*\*(.+?)\*\*", re.DOTALL)
 
 
 def is_right(prediction: str, asked: SheetQuestion) -> bool:
     """Whether the prediction answers the question."""
+    if bold := _BOLD.match(prediction):  # a star alone can belong to the answer: "A*"
+        prediction = bold[1] + prediction[bold.end() :]
     prediction_text = _plain(prediction)
     right = {_plain(answer) for answer in asked.answers}
     choices = [_plain(choice) for choice in asked.choices]
-    letter = _LETTER.fullmatch(prediction.strip(f"{_QUOTES} \n"))
+    letter = _LETTER.fullmatch(prediction.strip())
     place = LETTERS.index(letter[1].upper()) if letter else len(choices)
     # The letter was asked for, so "A" is the first choice also where another one's text is "A".
     if place < len(choices) and (len(prediction_text) == 1 or prediction_text not in choices):

@@ -229,8 +229,8 @@ def wire(
     p.keep.click(None, None, None, js="() => { SPARE.unfold('keep') }", **QUIET)
     merged = once(handlers.merged, place="merged")
     for event in (p.show_merged.click, p.token.submit):
-        inputs = [p.token, p.layer, *of(redrawn)]
-        event(merged, inputs, p.merged, js=_WITH_LAYER, trigger_mode="always_last", **QUIET)
+        options: dict[str, Any] = {"js": _WITH_LAYER, "trigger_mode": "always_last", **QUIET}
+        event(merged, [p.token, p.layer, *of(redrawn)], p.merged, **options)
     answering(p.find_enough.click, studies.enough, ["visit"], place="enough", curve=False)
     answering(p.find_carrier.click, studies.carrier, redrawn, place="carrier", curve=False)
     answering(p.measure.click, studies.measure, redrawn, place="kl_words", curve=False)
@@ -238,8 +238,8 @@ def wire(
     filmed = answering(p.cite.film, studies.film, redrawn, place="file", curve=False)
     filmed.then(None, None, None, js=_FILM_OVER, **QUIET)
     for event in (p.compare_questions.click, p.other.submit):
-        typed = ["other", "budget", "visit"]
-        answering(event, studies.second, typed, "always_last", "second", curve=False)
+        inputs = ["other", "budget", "visit"]
+        answering(event, studies.second, inputs, "always_last", "second", curve=False)
     # js/core.js asks them one after the other.
     asking: dict[str, Any] = moving | {"trigger_mode": "multiple"}
     replies = handlers.replies

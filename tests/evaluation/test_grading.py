@@ -44,13 +44,19 @@ def test_no_answer_is_not_a_mark_that_was_the_right_one() -> None:
     assert is_right('"."', SheetQuestion("Which mark?", (".",)))
 
 
+@pytest.mark.parametrize("text", ["A*", "A'", "2**3", "**"])
+def test_a_star_or_a_prime_of_a_choice_is_its_own(text: str) -> None:
+    asked = SheetQuestion("Which?", (text,), ("Dijkstra", text))
+    assert is_right(text, asked)
+
+
 @pytest.mark.parametrize(
     ("said", "right"),
     [
         ("B", True),
         ("b.", True),
         ("(B)", True),
-        ('"B"', True),
+        ("**B**\t", True),
         ("**B.** a cat\n", True),
         ("B. a cat", True),
         (" B: whatever it says\n", True),

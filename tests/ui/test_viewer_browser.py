@@ -352,9 +352,8 @@ def test_what_is_pressed_anew_while_it_waits_is_done_as_it_is_by_then(
         visitor.find("#other textarea").fill(question)
         visitor.find("#compare-questions").click()
     visitor.layer("own")
-    for start, count in (("a", "64 tokens"), ("neither", "tokens")):
+    for start in ("a", "neither"):
         visitor.find(f"[data-start={start}]").click()
-        expect(visitor.find(".edit .count")).to_contain_text(count)
         visitor.find(".again").click()
     count = visitor.page.evaluate("SPARE.state.own.reduce((sum, flag) => sum + flag)")
     assert count != 64
