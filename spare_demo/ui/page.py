@@ -39,7 +39,7 @@ from spare_demo.ui.gradio_compat.queue import (
     look_less_often,
 )
 from spare_demo.ui.gradio_compat.server import keep_sender_addresses
-from spare_demo.ui.gradio_compat.sessions import keep_no_deep_links
+from spare_demo.ui.gradio_compat.sessions import keep_sessions_lean
 from spare_demo.ui.handlers import QUICK, Handlers
 from spare_demo.ui.lab import Lab
 from spare_demo.ui.lab_page import LAB_CSS, lay_out_lab, wire_lab
@@ -127,7 +127,7 @@ def build(
         if load_from is not None:
             load_from(parts.answers.load_tiny)
         demo.unload(demo.forget_visitor)
-    keep_no_deep_links(demo)
+    keep_sessions_lean(demo)
     if opening_visit is not None:
         demo.preview = draw_preview(opening_visit)
     demo.model_name = model.name

@@ -27,7 +27,7 @@ from spare_demo.ui.gradio_compat.queue import (
     estimate_nothing_of,
     look_less_often,
 )
-from spare_demo.ui.gradio_compat.sessions import keep_no_deep_links
+from spare_demo.ui.gradio_compat.sessions import keep_sessions_lean
 
 
 def test_gradio_is_imported_without_looking_at_its_files_of_types(
@@ -201,7 +201,7 @@ def test_a_session_works_without_the_settings_that_only_deep_links_read() -> Non
         words.change(lambda: None, None, [words, kept])
     theirs, whole = SessionState(demo), demo.get_config_file()
     assert any(theirs.components)
-    keep_no_deep_links(demo)
+    keep_sessions_lean(demo)
     ours = SessionState(demo)
     assert not any(ours.components) and demo.get_config_file() == whole
     assert ours[kept._id] == theirs[kept._id] == 3 and ours[words._id] is words
@@ -210,6 +210,24 @@ def test_a_session_works_without_the_settings_that_only_deep_links_read() -> Non
     rendered = demo.renderables[0]
     config = ours.blocks_config.config_for_block(9, [9], gr.Textbox(render=False), rendered)
     assert config["renderable"] == rendered._id  # which the browser reads
+
+
+def test_a_part_that_changes_is_no_part_more_for_its_visitor() -> None:
+    with Page() as demo:
+        words, number = gr.HTML("first"), gr.Number(1)
+        change = words.change(lambda: None, None, [words, number])
+    keep_sessions_lean(demo)
+    session = SessionState(demo)
+    event, parts = demo.fns[change["id"]], set(session.blocks_config.blocks)
+    for count in range(3):
+        values = [gr.update(value=f"<b>{count}</b>", visible=True), gr.update(minimum=count)]
+        for sent in (
+            values,
+            [str(count), count],
+        ):  # Gradio adds an entry at a value after an update
+            run_apart(demo.postprocess_data(event, sent, session))
+            assert set(session.blocks_config.blocks) == parts
+    assert session[number._id].minimum == 2 and number.minimum is None
 
 
 def test_an_idle_queue_is_looked_at_less_often_than_gradio_does() -> None:

@@ -46,11 +46,24 @@ def current_session() -> str | None:
     return getattr(LocalContext.request.get(None), "session_hash", None)
 
 
-class _ConfigWithoutCopies(BlocksConfig):
-    """A page's parts, of which the copies for sessions do not repeat the settings of each part."""
+class _PartsByNumber(dict[int, Any]):
+    """A session's parts; one that takes another's place takes its number as well.
+
+    Gradio gives a changed part a new number, and keeps it under both: one entry more at each step
+    of a handler. `gr.render` fails when an entry comes while it goes through them.
+    """
+
+    def __setitem__(self, number: int, part: Any) -> None:
+        part._id = number
+        super().__setitem__(number, part)
+
+
+class _LeanConfig(BlocksConfig):
+    """A page's parts, of which the copies for sessions keep no more than is read."""
 
     def __copy__(self) -> BlocksConfig:
         own = super().__copy__()
+        own.blocks = _PartsByNumber(own.blocks)
         own.config_for_block = _config_of_rendered  # type: ignore[method-assign]
         return own
 
@@ -63,10 +76,10 @@ def _config_of_rendered(
     return BlocksConfig.config_for_block(_id, rendered_ids, block, renderable)
 
 
-def keep_no_deep_links(demo: gr.Blocks) -> None:
+def keep_sessions_lean(demo: gr.Blocks) -> None:
     """Spare a page that has no deep links what Gradio keeps for them in each session.
 
     The settings of all parts: to work them out stops the server for a fortieth of a second at each
-    new visitor, and for less at each step.
+    new visitor, and for less at each step. Nor is a part kept again each time that it changes.
     """
-    demo.default_config.__class__ = _ConfigWithoutCopies
+    demo.default_config.__class__ = _LeanConfig
