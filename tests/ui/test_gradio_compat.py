@@ -221,10 +221,7 @@ def test_a_part_that_changes_is_no_part_more_for_its_visitor() -> None:
     event, parts = demo.fns[change["id"]], set(session.blocks_config.blocks)
     for count in range(3):
         values = [gr.update(value=f"<b>{count}</b>", visible=True), gr.update(minimum=count)]
-        for sent in (
-            values,
-            [str(count), count],
-        ):  # Gradio adds an entry at a value after an update
+        for sent in (values, [str(count), count]):  # Gradio has an entry more after the second
             run_apart(demo.postprocess_data(event, sent, session))
             assert set(session.blocks_config.blocks) == parts
     assert session[number._id].minimum == 2 and number.minimum is None
