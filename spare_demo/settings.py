@@ -9,7 +9,9 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import sys
 from dataclasses import dataclass, field, fields
+from difflib import get_close_matches
 from typing import Any
 
 OWN_ADDRESSES = ("127.0.0.1", "::1", "localhost")
@@ -178,12 +180,18 @@ def on_zero_gpu() -> bool:
 
 
 def read_variables() -> Settings:
-    """Settings from `SPARE_…` variables; exits with 2 and a sentence about one that cannot be."""
+    """Settings from `SPARE_…` variables; exits with 2 and a sentence about one that cannot be.
+
+    A name that is nearly a variable's is said to be none on standard error.
+    """
     parser = argparse.ArgumentParser(prog="python app.py")  # for the usage above a sentence
     add_flags(parser)
     chosen: dict[str, Any] = {}
-    for item in fields(Settings):
-        variable = f"SPARE_{item.name.upper()}"
+    known = {f"SPARE_{item.name.upper()}": item for item in fields(Settings)}
+    for name in sorted(os.environ.keys() - known):
+        for near in get_close_matches(name, known, n=1, cutoff=0.8):
+            print(f"{name} is no setting. Did you mean {near}?", file=sys.stderr)
+    for variable, item in known.items():
         if text := os.environ.get(variable, "").strip():  # an empty one counts as not set
             try:
                 chosen[item.name] = _read(item.default, text)

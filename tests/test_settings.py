@@ -147,6 +147,14 @@ def test_a_wrong_value_ends_with_one_sentence(
     assert sentence in capsys.readouterr().err
 
 
+def test_a_misspelt_variable_is_said_to_be_none(
+    read: Read, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert read([], {"SPARE_MAX_PIXEL": "9", "SPARE_LMMS_EVAL": "python"}) == Settings()
+    said = capsys.readouterr().err
+    assert said == "SPARE_MAX_PIXEL is no setting. Did you mean SPARE_MAX_PIXELS?\n"
+
+
 def test_a_question_too_long_is_refused_with_both_numbers() -> None:
     settings = Settings()
     assert settings.check_question("  What is red? ") == "What is red?"
