@@ -120,6 +120,11 @@ def _sentence(error: Exception) -> str | None:
         )
     if isinstance(error, OSError):
         return f"{error.strerror or error}: {error.filename or 'a file, or the output'}."
+    if isinstance(error, ImportError) and "socksio" in str(error):  # of httpx, which Gradio imports
+        return (
+            "A proxy that the environment names (ALL_PROXY, perhaps) speaks SOCKS, which takes one "
+            "more package. Run pip install socksio, then start this again."
+        )
     from spare_demo.cuda_graphs import is_out_of_memory
     from spare_demo.models import ModelError
     from spare_demo.models.generate.passes import NO_MEMORY

@@ -195,6 +195,7 @@ def launch_options(settings: Settings, changes: bool = False) -> dict[str, Any]:
         # Gradio 6.31 has no words for it, and a screen reader is given the key.
         "i18n": gr.I18n(en={"common.complete": "Done."}),
         "quiet": True,
+        "_frontend": False,  # it would give up where the page takes three seconds to answer it
     }
 
 

@@ -15,13 +15,13 @@ import gradio as gr
 
 from spare_demo.models import Model
 from spare_demo.models.loading.catalogue import Entry
-from spare_demo.settings import Settings
+from spare_demo.settings import OWN_ADDRESSES, Settings
 from spare_demo.threads import on_own_thread
 from spare_demo.ui.borrowed_gpu import Here
 from spare_demo.ui.errors import quieten_server
 from spare_demo.ui.gradio_compat.files import remove_old_files
 from spare_demo.ui.gradio_compat.operations import adapt_mcp_server
-from spare_demo.ui.gradio_compat.server import free_closed_pages, stop_server
+from spare_demo.ui.gradio_compat.server import free_closed_pages, pass_by_proxies, stop_server
 from spare_demo.ui.model_switch import ModelSwitch
 from spare_demo.ui.page import build, launch_options
 
@@ -93,6 +93,7 @@ def lasting_objects_set_aside() -> Iterator[None]:
 
 
 def _launch(demo: gr.Blocks, settings: Settings, changes: bool) -> None:
+    pass_by_proxies(*OWN_ADDRESSES, settings.host.strip("[]"))
     try:
         demo.launch(**launch_options(settings, changes), prevent_thread_lock=True)
         if settings.mcp:

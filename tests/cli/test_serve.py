@@ -66,6 +66,15 @@ def test_on_zero_gpu_its_package_is_imported_before_any_other(tmp_path: Path) ->
     assert (ended.returncode, ended.stderr) == (1, "spaces was imported first\n")
 
 
+def test_a_proxy_that_speaks_socks_is_refused_with_the_package_it_takes(tmp_path: Path) -> None:
+    (tmp_path / "socksio.py").write_text("raise ImportError")
+    environment = os.environ | {"ALL_PROXY": "socks5://127.0.0.1:9", "PYTHONPATH": str(tmp_path)}
+    command = [sys.executable, "app.py", "--model", "built-in", "--port", str(free_port())]
+    ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert ended.returncode == 1 and "Run pip install socksio" in ended.stderr
+    assert ended.stderr.count("\n") == 1
+
+
 _COUNT_HEAPS = """
 import ctypes, sys, threading
 import spare_demo.models

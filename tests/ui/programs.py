@@ -23,7 +23,9 @@ class Program(Caller):
         """before: what runs it."""
         self.url, self.port, self.output = f"http://127.0.0.1:{port}", port, output
         environment = os.environ | {"TMPDIR": str(temporary), "SPARE_PORT": str(port)}
-        environment.pop("GRADIO_TEMP_DIR", None)
+        environment["http_proxy"] = "http://127.0.0.1:9"  # where nobody is
+        for name in ("GRADIO_TEMP_DIR", "no_proxy", "NO_PROXY"):
+            environment.pop(name, None)
         app = str(ROOT / "app.py")
         command = [*before, sys.executable, app, "--model", "built-in", "--device", "cpu"]
         with output.open("w") as stream:

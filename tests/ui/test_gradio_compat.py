@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from urllib.request import proxy_bypass_environment
 
 import gradio as gr
 import pytest
@@ -27,6 +28,7 @@ from spare_demo.ui.gradio_compat.queue import (
     estimate_nothing_of,
     look_less_often,
 )
+from spare_demo.ui.gradio_compat.server import pass_by_proxies
 from spare_demo.ui.gradio_compat.sessions import keep_sessions_lean
 
 
@@ -255,3 +257,15 @@ def test_who_waits_behind_a_run_of_any_length_sees_no_seconds() -> None:
         line.start_times_per_fn = {event: {time.time()}}
         queue.broadcast_estimations("model")
     assert sent[0] > 2 and sent[1] is None
+
+
+@pytest.mark.parametrize("name", ["no_proxy", "NO_PROXY"])
+def test_the_pages_own_address_joins_those_that_no_proxy_is_for(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environment = {name: "example.org", "HTTP_PROXY": "http://10.0.0.1:3128"}
+    monkeypatch.setattr("os.environ", environment)
+    pass_by_proxies("127.0.0.1", "")
+    for host in ("127.0.0.1", "127.0.0.1:7860", "example.org"):
+        assert proxy_bypass_environment(host)
+    assert not proxy_bypass_environment("huggingface.co")

@@ -40,6 +40,15 @@ def keep_sender_addresses() -> None:
     os.environ.setdefault("FORWARDED_ALLOW_IPS", "")  # whoever set it means it
 
 
+def pass_by_proxies(*hosts: str) -> None:
+    """Let what this program sends to its own page go past any proxy that the environment names.
+
+    Gradio asks the page whether it is there, which a proxy elsewhere cannot say. hosts: the page's.
+    """
+    others = os.environ.get("no_proxy") or os.environ.get("NO_PROXY")  # so whoever reads them
+    os.environ["no_proxy"] = ",".join(filter(None, [others, *hosts]))
+
+
 def free_closed_pages() -> None:
     """Free the memory of pages that were closed.
 
