@@ -132,16 +132,16 @@ def visit_of(result: Result) -> Visit:
 
 def _only(result: Result, labels: list[str]) -> Result:
     """The result with some of its methods, by the names that it gives them on pictures."""
-    titles = result.titles
-    methods = {
-        label: dataclasses.replace(result.methods[label], title=titles[label]) for label in labels
+    titles, kept = result.titles, {UNPRUNED, *labels}
+    # In every field, or a left-out method called "B" would stand in the place of the second one.
+    by_label: dict[str, Any] = {
+        name: {label: value for label, value in values.items() if label in kept}
+        for name, values in vars(result).items()
+        if isinstance(values, dict)
     }
-    answers = {
-        label: answer
-        for label, answer in result.answers.items()
-        if label == UNPRUNED or label in methods
-    }
-    return dataclasses.replace(result, methods=methods, answers=answers)
+    for label, record in by_label["methods"].items():
+        by_label["methods"][label] = dataclasses.replace(record, title=titles[label])
+    return dataclasses.replace(result, **by_label)
 
 
 def _fit(comparison: dict[str, Any], canvas: Canvas, most: int) -> str:

@@ -70,6 +70,10 @@ def test_of_more_methods_the_first_two_are_shown_and_it_says_so(
     page = saved_page(compare(tiny_model, photo, "", names, budget=9, max_new_tokens=3))
     assert "3 methods were compared: this page shows the first 2 of them." in page
     assert "(no question)" in page and page.count('<section class="card') == 3
+    by_rank = dataclasses.replace(PRUNERS["fastv"], counting="rank")  # type: ignore[type-var]
+    methods = {"base": PRUNERS["spare"], "A": PRUNERS["fastv"], "B": by_rank}
+    three = compare(tiny_model, photo, "", methods, budget=9, max_new_tokens=1)
+    assert visit_of(three).result.plans == {"B": three.plans["A"]}  # not that of the third
 
 
 def test_without_answers_it_misses_only_what_a_saved_page_has(
