@@ -71,7 +71,7 @@ def test_means_and_intervals_are_those_of_a_slow_bootstrap_over_pictures() -> No
         assert found.value == pytest.approx(np.mean([row.right for row in chosen]))
         assert found.count == len(chosen)
         low, high = np.percentile(slow(chosen), (2.5, 97.5))
-        assert (found.low, found.high) == pytest.approx((low, high), abs=0.03)
+        assert (found.low, found.high) == pytest.approx((low, high), abs=0.01)
     assert (summary.questions, summary.pictures, summary.tokens) == (100, 40, 576)
     assert (summary.methods, summary.budgets) == (("spare", "random"), (16, 64))
 
@@ -116,6 +116,8 @@ def test_twenty_pictures_are_enough_for_an_interval() -> None:
         summary = summarise(made(pictures), resamples=20)["held-out"]
         assert (cells.TOO_FEW in cells.means_note(summary)) == few
         assert cells.is_apart(summary, estimate) != few
+        cell = summary.accuracy["random", 16]
+        assert ((cell.low, cell.high) == wilson(cell.value, pictures)) == few
 
 
 def test_stars_are_counted_and_corrected_for_how_many_they_are() -> None:
