@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
@@ -49,20 +50,36 @@ def test_svg_curves_stand_where_the_numbers_are() -> None:
     assert 1 < also_x16 - x16 < 8 and x64 - x16 > 100
     assert (x16 + also_x16) / 2 == pytest.approx(ticks["16"], abs=0.2)
     assert (x64 + also_x64) / 2 == pytest.approx(ticks["64"], abs=0.2)
-    assert y20 > y50 > y80 > y100
+    scale = {t.text: float(t.attrib.get("y", 0)) - 4 for t in texts(LINES)}
+    for y, words in ((y20, "20"), (y80, "80"), (y100, "100")):
+        assert y == pytest.approx(scale[words], abs=0.11)
     assert (y20 - y50) / (y80 - y100) == pytest.approx(30 / 20, abs=0.02)
     lines = shapes(LINES, "line")
     span = next(a for a in lines if a["x1"] == a["x2"] == f"{x16:.1f}")
     assert (float(span["y1"]) - float(span["y2"])) / (y20 - y50) == pytest.approx(20 / 30, abs=0.02)
+    (level,) = (a for a in lines if a["stroke-dasharray"] == "2 3")
+    assert float(level["y1"]) == float(level["y2"]) == y100
+    above_all = shapes(replace(LINES, levels={"all": 250.0}), "line")
+    assert all(float(line["y1"]) > 0 for line in above_all)
 
 
-def test_svg_bars_stand_in_their_group() -> None:
-    ground, bar, swatch = shapes(BARS, "rect")
-    assert swatch["fill"] == bar["fill"]
-    whole = shapes(Bars("", "", ("a", "b"), (Series("one", (Point(0, 40, 30, 50),)),)), "rect")[1]
-    assert float(bar["x"]) > float(whole["x"])
-    assert float(bar["height"]) == float(whole["height"]) > 0
+def test_svg_bars_stand_in_their_group_as_high_as_their_numbers() -> None:
+    one = Series("one", (Point(0, 40, 30, 50), Point(1, 20, 10, 25)))
+    both = Bars("", "", ("a", "b"), (one, Series("two", (Point(1, 10, 5, 15),), 9)))
+    ground, *bars = shapes(both, "rect")
     assert ground["fill"] == "#fff"
+    assert [bars[i]["fill"] for i in (0, 2)] == [swatch["fill"] for swatch in bars[3:]]
+    x, wide, high = ([float(bar[of]) for bar in bars[:3]] for of in ("x", "width", "height"))
+    unit = high[0] / 40
+    assert high == pytest.approx([40 * unit, 20 * unit, 10 * unit], abs=0.11)
+    scale = {t.text: t.attrib for t in texts(both)}
+    assert float(scale["0"]["y"]) - float(scale["20"]["y"]) == pytest.approx(20 * unit, abs=0.11)
+    assert x[0] + wide[0] < x[1] and x[1] + wide[1] < x[2]  # none on another
+    assert x[0] < float(scale["a"]["x"]) and x[1] < float(scale["b"]["x"]) < x[2] + wide[2]
+    spans = [a for a in shapes(both, "line") if a["stroke"] == "#222"]
+    lengths = [float(span["y1"]) - float(span["y2"]) for span in spans]
+    assert lengths == pytest.approx([20 * unit, 15 * unit, 10 * unit], abs=0.11)
+    assert all(a < float(s["x1"]) < a + w for s, a, w in zip(spans, x, wide, strict=True))
 
 
 @pytest.mark.parametrize("chart", [LINES, BARS])
