@@ -114,6 +114,8 @@ def test_overlay_kept_untouched_dropped_dimmed_padding_hatched(wide, kind):
     for token in (PADDED, PADDED + 1):
         assert is_hatch(interior(wide, picture, token))
     assert sentence == "SPARE kept 2 of 144 tokens; 1 of them lies in padding."
+    *_, note = (item.words for item in display.items if isinstance(item, Text))
+    assert note == "1.4% of the tokens, 1 in padding"
 
 
 def test_overlay_outlines_exactly_the_kept(wide):
