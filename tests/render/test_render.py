@@ -379,6 +379,9 @@ def test_views_standside_by_side_at_the_right_places(size, unpad):
     inside = (grid.inside > 1 - 1e-6).nonzero().flatten().tolist()
     for token in inside[:: max(1, len(inside) // 60)]:
         x0, y0, x1, y1 = canvas.rectangle(token)
+        x, y = (x0 + x1) / 2, (y0 + y1) / 2
+        on_photo = [x2 < x < x3 and y2 < y < y3 for x2, y2, x3, y3 in canvas.photos]
+        assert sum(on_photo) == 1, token
         shown = picture[y0:y1, x0:x1, :2].mean(axis=(0, 1))
         expected = centres[token].numpy() / size * 255
         box = (grid.boxes[token, 2:] - grid.boxes[token, :2]).numpy() / size * 255
