@@ -106,6 +106,7 @@ def test_kl_is_drawn_for_both_methods_and_random(handlers, visit) -> None:
     assert names >= {"A SPARE", "B CDPruner", "random"}
     assert "A SPARE" in shown["kl_words"]
     assert shown["visit"].result.kl.done == 1
+    assert set(shown["visit"].result_to_cite().kl.series) == {"spare", "cdpruner"}
     other = merged(handlers.change_methods("spare", "uniform", 0, 5, shown["visit"]))
     assert other["visit"].result.kl is None and other["kl"]["visible"] is False
 
