@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 
 import pytest
 import torch
 from PIL import Image
 
 from spare_demo import measures
+from spare_demo.analysis.cost import cost_rows
 from spare_demo.comparison.pipeline import compare
 from spare_demo.comparison.request import UNPRUNED
 from spare_demo.comparison.result import Result
 from spare_demo.models import LlavaModel
 from spare_demo.pruners import PRUNERS
 from spare_demo.render.base import number
+from spare_demo.render.display import Text
 from spare_demo.results.drawings import OF_MANY, cells, drawings
+from spare_demo.table import percent_of_all
 from spare_demo.tokens import Selection
 
 
@@ -68,6 +72,24 @@ def test_the_picture_of_all_answers_shows_the_last_layer(result: Result) -> None
     alike = dataclasses.replace(result, answers={**result.answers, "fastv": last})
     (one,), (other,) = (drawings(made, ("comparison",)) for made in (result, alike))
     assert one.display.image.tobytes() == other.display.image.tobytes()
+
+
+def test_files_have_names_of_their_own_whatever_the_labels(result: Result) -> None:
+    foreign = result.relabel({"spare": "甲", "cdpruner": "乙"})
+    names = [drawn.name for drawn in drawings(foreign, ("kept",))]
+    before = ["kept-picks", "kept-picks-2", "kept-visionzip", "kept-by-hand"]
+    assert names == [*before, "kept-fastv-from-layer-2"]
+
+
+def test_two_sets_and_their_shares_stand_under_their_own_names(result: Result) -> None:
+    two = {label: result.selections[label] for label in ("visionzip", "by hand")}
+    (drawn,) = drawings(dataclasses.replace(result, selections=two), ("difference",))
+    count = len(two["visionzip"])
+    assert f"VisionZip (picks) keeps {count} tokens and by hand 3," in drawn.display.sentence
+    (drawn,) = drawings(result, ("comparison",))
+    words = "\n".join(item.words for item in drawn.display.items if isinstance(item, Text))
+    caches = re.findall(r"· cache [^(\n]+ \((\S+)\)", words)
+    assert caches == [percent_of_all(row.kv_cache_share) for row in cost_rows(result.answers)[1:]]
 
 
 def test_only_many_methods_have_them_and_sets_by_hand_do_not_vote(
