@@ -148,6 +148,8 @@ def test_stars_are_counted_and_corrected_for_how_many_they_are() -> None:
     assert f"after Holm's correction ({corrected} of 8)." in table.note
     assert 0 < corrected < 8
     assert corrected == sum(p < 0.05 for p in summary.adjusted.values())
+    none = tables.differences(replace(summary, adjusted=dict.fromkeys(summary.adjusted, 0.05)))
+    assert none and not any("†" in cell for row in none.rows for cell in row)
     torn = [row for row in rows if (row.method, row.picture, row.budget) != ("a", "0", 16)]
     unlike = summarise(torn, reference="spare")["held-out"]  # no test of other questions
     assert unlike.p_values.keys() == summary.p_values.keys() - {("a", 16)}
@@ -411,7 +413,13 @@ def test_every_table_has_its_numbers() -> None:
     ) and apart.rows[0][2].endswith("*†")
     assert "Right answers by skill at 16 tokens, in percent" in found  # the nearest to 32
     numbers = found["Right answers by number of skills at 64 tokens, in percent"]
-    assert [head.split(" (")[0] for head in numbers.head] == ["", "1 skill", "2 skills", "all"]
+    n = summary.numbers[1]["spare", 64].count
+    assert numbers.head == ("", f"1 skill (n={n})", f"2 skills (n={60 - n})", "all (n=60)")
+    layers = next(table for title, table in found.items() if "raw cosine" in title)
+    assert [row[::4] for row in layers.rows] == [
+        (name, cells.plain(summary.places[layer]["asked_over_background"]))
+        for name, layer in (("penultimate (-2)", -2), ("last (-1)", -1))
+    ]
 
 
 @pytest.mark.parametrize("pictures", [1, 24])
@@ -628,6 +636,7 @@ def test_the_papers_tables_have_their_rows_at_32_where_all_of_them_were_measured
         ("CDPruner, diversity only", "0.100 (0.100 to 0.100)"),
         ("DART, diversity only", "0.200 (0.200 to 0.200)"),
     ]
+    assert table_6.rows[0][2] == cells.percent(summary.accuracy["spare-reconstruction", 32])
     (title,) = [title for title in found if "Table A3" in title]
     assert title.startswith("SPARE at 32 tokens")  # not word by word, of which one was measured
     cell = cells.percent(summary.accuracy["spare:aggregation=max,squash=minmax", 32])
