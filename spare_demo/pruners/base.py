@@ -208,6 +208,11 @@ class Method(ABC):
                     f"The method {self.name!r} cannot need {brief(need)}. In its needs, name "
                     f"fields of: {', '.join(FIELDS)}."
                 )
+            if need in ("clip_text", "words") and not self.needs_text:
+                raise ValueError(
+                    f"The method {self.name!r} reads the question. In the place of {need!r} in its "
+                    f'needs, write needs_text = True and text_field = "{need}".'
+                )
 
 
 class Pruner(Method):
@@ -229,6 +234,8 @@ class Pruner(Method):
             )
         k = check_budget(budget, tokens.n)
         self.check(tokens)
+        if not self.needs_text:  # such picks serve every question of a picture
+            tokens = tokens.without_question()
         before = _state(tokens.features)
         problem = f"The method {self.name!r} was asked for {k} visual tokens and"
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -133,6 +134,13 @@ class VisualTokens:
             return self.words is not None
         return self.clip_image is not None and self.clip_text is not None
 
+    def without_question(self) -> VisualTokens:
+        """A copy as a blank question leaves it."""
+        blank = copy.copy(self)  # of matrices that are checked
+        for name in ("clip_text", "clip_sentence", "clip_prompt", "words"):
+            object.__setattr__(blank, name, None)
+        return blank
+
     def image_and_text(self) -> tuple[Tensor, Tensor]:
         """(n, c) and (m, c), the two sides of relevance; ValueError where there is no text.
 
@@ -141,7 +149,10 @@ class VisualTokens:
         if self.by_words and self.words is not None:
             return self.features, self.words()
         if self.clip_image is None or self.clip_text is None:
-            raise ValueError("This needs text, and the tokens carry none. Ask a question.")
+            raise ValueError(
+                "This needs text, and the tokens carry none. Ask a question; a method that reads "
+                "it says needs_text = True."
+            )
         return self.clip_image, self.clip_text
 
 

@@ -12,6 +12,7 @@ from spare_demo.pruners import Method
 from spare_demo.pruners.blocks import block_place, too_few_blocks
 from spare_demo.pruners.uniform import Uniform
 from spare_demo.pruners.zoo import ZooPrune
+from spare_demo.tokens import Selection, VisualTokens
 
 WORDS = {  # optional field: what is said where a model cannot give it
     "clip_text": "no CLIP text side",
@@ -48,6 +49,28 @@ def test_a_field_that_does_not_exist_is_named() -> None:
     said = r"'uniform' cannot need 'cls_atention'\. In its needs, name fields of: .*cls_attention"
     with pytest.raises(ValueError, match=said):
         Misspelt()
+
+
+@pytest.mark.parametrize("field", ["clip_text", "words"])
+def test_a_method_that_reads_the_question_has_to_say_so(field: str) -> None:
+    """Else an evaluation would take the first question's picks for all of a picture."""
+
+    @dataclasses.dataclass(frozen=True)
+    class Undeclared(Uniform):
+        def _select(self, tokens: VisualTokens, k: int) -> Selection:
+            assert tokens.words is tokens.clip_sentence is tokens.clip_prompt is None
+            tokens.image_and_text()
+            return super()._select(tokens, k)
+
+    with pytest.raises(ValueError, match=r"carry none\. .* says needs_text = True"):
+        Undeclared().select(picture(), 3)
+
+    @dataclasses.dataclass(frozen=True)
+    class Misplaced(Uniform):
+        needs = frozenset({field})
+
+    with pytest.raises(ValueError, match=f'needs_text = True and text_field = "{field}"'):
+        Misplaced()
 
 
 def test_what_needs_nothing_runs_on_any_model() -> None:
