@@ -115,7 +115,8 @@ def read_lines(
     """
     content = file.read_bytes()
     unusable = f"{file.name} has no usable question. Give one JSON object per line."
-    if b"{" not in content:  # a table, say: to leave out its bad lines would leave none
+    # Of a table no line would be left, and of a list of objects, over lines, the last alone.
+    if b"{" not in content or content.lstrip().startswith(b"["):
         raise ValueError(unusable)
     lines = enumerate(content.split(b"\n"), start=1)
     named = (

@@ -128,9 +128,17 @@ def test_a_bad_line_is_named_and_left_out_only_if_asked(
     assert told == [str(refused.value)]
 
 
-def test_a_table_is_refused_as_a_whole_and_not_by_its_first_line(images: Path) -> None:
+@pytest.mark.parametrize(
+    "text",
+    [
+        "image,question,answer\na.png,What is it?,a cat\n",
+        f"\n[{json.dumps(A)},\n{json.dumps(A)}\n]",
+    ],
+    ids=["table", "list"],
+)
+def test_another_kind_is_refused_as_a_whole_and_not_by_a_line(images: Path, text: str) -> None:
     file = images.parent / "questions.csv"
-    file.write_text("image,question,answer\na.png,What is it?,a cat\n")
+    file.write_text(text)
     told: list[str] = []
     with pytest.raises(ValueError, match=r"questions\.csv has no usable .* JSON object per line"):
         read(file, images, told.append)
