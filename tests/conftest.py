@@ -18,7 +18,7 @@ from PIL import Image
 if TYPE_CHECKING:
     from local_hub import LocalHub
 
-    from spare_demo.models import LlavaModel
+    from spare_demo.models import LlavaModel, Picture, View
     from spare_demo.models.families.llava_next import LlavaNextModel
     from spare_demo.models.families.qwen import QwenModel
 
@@ -161,6 +161,17 @@ def photo() -> Image.Image:
     """A wide RGB picture, 90 x 60, without two equal patches."""
     noise = np.random.default_rng(0).integers(0, 256, (6, 9, 3), dtype=np.uint8)
     return Image.fromarray(noise).resize((90, 60), Image.Resampling.BICUBIC)
+
+
+@pytest.fixture(scope="session")
+def picture(tiny_model: LlavaModel, photo: Image.Image) -> Picture:
+    """The photo as the tiny model sees it."""
+    return tiny_model.look(photo)
+
+
+@pytest.fixture(scope="session")
+def view(tiny_model: LlavaModel, picture: Picture) -> View:
+    return tiny_model.ask(picture, "What colour is the circle?")
 
 
 @pytest.fixture

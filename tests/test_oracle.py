@@ -7,18 +7,12 @@ import math
 import oracle
 import pytest
 import torch
-from PIL import Image
 
 from spare_demo.models import LlavaModel, View
 from spare_demo.pruners import PRUNERS
 from spare_demo.tokens import Selection
 
 N = 16
-
-
-@pytest.fixture(scope="module")
-def view(tiny_model: LlavaModel, photo: Image.Image) -> View:
-    return tiny_model.encode(photo, "What is it?")
 
 
 def kl(model: LlavaModel, view: View, kept: list[int]) -> float:

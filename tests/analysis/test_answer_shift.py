@@ -12,7 +12,6 @@ import references
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from PIL import Image
 
 from spare_demo.analysis.answer_shift import (
     KL_SEEDS,
@@ -29,13 +28,6 @@ from spare_demo.models import Answer, LlavaModel, View
 from spare_demo.pruners.random import Random
 from spare_demo.relevance import RelevanceOptions
 from spare_demo.tokens import Selection
-
-QUESTION = "Which number is written on the small triangle?"
-
-
-@pytest.fixture(scope="module")
-def view(tiny_model: LlavaModel, photo: Image.Image) -> View:
-    return tiny_model.encode(photo, QUESTION)
 
 
 @pytest.fixture(scope="module")
@@ -232,7 +224,7 @@ def test_question_against_question(tiny_model: LlavaModel, view: View) -> None:
 
 
 def test_word_maps_are_the_cosines_of_the_words(tiny_model: LlavaModel, view: View) -> None:
-    words = tiny_model.ask(view.picture, QUESTION, RelevanceOptions(text="tokens"))
+    words = tiny_model.ask(view.picture, view.question, RelevanceOptions(text="tokens"))
     names, maps = word_maps(words)
     assert names == words.text_words
     assert maps.shape == (16, len(names))

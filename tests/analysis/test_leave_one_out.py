@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 import torch
-from PIL import Image
 
 from spare_demo.analysis.leave_one_out import LeaveOneOut, Removal, leave_one_out
 from spare_demo.models import LlavaModel, View
@@ -15,11 +14,6 @@ from spare_demo.pruners import PRUNERS
 from spare_demo.tokens import Selection
 
 LONGEST = 3
-
-
-@pytest.fixture(scope="module")
-def view(tiny_model: LlavaModel, photo: Image.Image) -> View:
-    return tiny_model.encode(photo, "Which number is written on the small triangle?")
 
 
 def run(model: LlavaModel, view: View, selection: Selection) -> list[LeaveOneOut]:

@@ -9,10 +9,9 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
-from PIL import Image
 
 from spare_demo.analysis.min_budget import Sufficiency, Trial, find_sufficient
-from spare_demo.models import LlavaModel
+from spare_demo.models import LlavaModel, View
 from spare_demo.pruners import PRUNERS
 from spare_demo.tokens import Selection
 
@@ -140,10 +139,7 @@ def test_the_sentence_says_what_was_tried_and_no_more() -> None:
     assert first.sentence("SPARE") == "SPARE: 1 budget tried, 9 more under way …"
 
 
-def test_on_a_real_model_every_trial_is_its_own_answer(
-    tiny_model: LlavaModel, photo: Image.Image
-) -> None:
-    view = tiny_model.encode(photo, "Which number is written on the small triangle?")
+def test_on_a_real_model_every_trial_is_its_own_answer(tiny_model: LlavaModel, view: View) -> None:
     picks = PRUNERS["spare"].select(view.tokens, 16)
     whole = tiny_model.answer(view, None, 2)
     other = PRUNERS["divprune"].select(view.tokens, 16)

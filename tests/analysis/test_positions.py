@@ -16,7 +16,7 @@ from spare_demo.analysis.min_budget import find_sufficient
 from spare_demo.comparison.pipeline import compare
 from spare_demo.comparison.request import QuestionOptions, choose
 from spare_demo.comparison.selections import explore
-from spare_demo.models import LlavaModel
+from spare_demo.models import LlavaModel, View
 from spare_demo.tokens import Positions, Selection
 
 QUESTION = "What colour is the circle?"
@@ -52,12 +52,8 @@ def split(model: LlavaModel, view: Any, whole: Any, positions: Positions) -> Non
 
 @pytest.mark.parametrize("study", [change, curves, enough, carrier, growth, split])
 def test_a_study_asks_at_its_positions(
-    tiny_model: LlavaModel,
-    photo: Image.Image,
-    study: Callable[..., None],
-    monkeypatch: pytest.MonkeyPatch,
+    tiny_model: LlavaModel, view: View, study: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    view = tiny_model.encode(photo, QUESTION)
     whole = tiny_model.answer(view, None, 2)
     asked: list[Positions | None] = []
     option = tiny_model.position_option

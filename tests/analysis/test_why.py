@@ -19,7 +19,7 @@ from spare_demo import measures
 from spare_demo.analysis.why import STAND_INS, stand_ins, weigh, why
 from spare_demo.comparison.request import choose
 from spare_demo.comparison.selections import Exploration, explore
-from spare_demo.models import LlavaModel
+from spare_demo.models import View
 from spare_demo.pruners import PRUNERS
 from spare_demo.tokens import Selection
 
@@ -138,8 +138,7 @@ def test_no_more_stand_ins_than_asked_for() -> None:
 
 
 @pytest.fixture(scope="module")
-def exploration(tiny_model: LlavaModel, photo: Image.Image) -> Exploration:
-    view = tiny_model.encode(photo, "Which number is written on the small triangle?")
+def exploration(view: View) -> Exploration:
     methods = choose(("spare", "cdpruner", "random", "uniform", "visionzip"))
     return explore(view, methods).with_set("mine", Selection(order=[7, 2, 11]))
 

@@ -16,14 +16,8 @@ from spare_demo.pruners.random import Random
 from spare_demo.pruners.uniform import Uniform
 from spare_demo.tokens import Selection, VisualTokens
 
-QUESTION = "Which number is written on the small triangle?"
 N = 16
 BEFORE = tuple(name for name, method in PRUNERS.items() if not isinstance(method, LayerPruner))
-
-
-@pytest.fixture(scope="module")
-def view(tiny_model: LlavaModel, photo: Image.Image) -> View:
-    return tiny_model.encode(photo, QUESTION)
 
 
 def test_every_budget_is_what_the_method_itself_selects(view: View) -> None:

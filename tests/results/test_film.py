@@ -9,7 +9,7 @@ from PIL import Image
 from spare_demo.comparison.pipeline import compare
 from spare_demo.comparison.request import choose
 from spare_demo.comparison.selections import Exploration, explore
-from spare_demo.models import LlavaModel
+from spare_demo.models import LlavaModel, View
 from spare_demo.render.canvas import Canvas
 from spare_demo.render.display import Display, Photo
 from spare_demo.results.drawings import drawings
@@ -45,8 +45,7 @@ def test_the_last_frame_is_the_panel_kept(tiny_model: LlavaModel, photo: Image.I
         np.testing.assert_array_equal(np.asarray(shown), np.asarray(bare))
 
 
-def test_who_has_no_pick_order_is_named(tiny_model: LlavaModel, photo: Image.Image) -> None:
-    view = tiny_model.encode(photo, QUESTION)
+def test_who_has_no_pick_order_is_named(view: View) -> None:
     (frame,) = frames_of(None, explore(view, choose(("fastv", "uniform", "spare", "random"))), 4)
     assert len(pictures(frame)) == 2
     assert "UNIFORM: 4 of 16 tokens. SPARE: 4 of 16 tokens. FASTV has no" in frame.sentence

@@ -13,12 +13,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
-from visits import QUESTION, page_request
+from visits import page_request
 
 from spare_demo import measures
 from spare_demo.comparison.request import choose
 from spare_demo.comparison.selections import Exploration, explore
-from spare_demo.models import LlavaModel
+from spare_demo.models import LlavaModel, View
 from spare_demo.models.families.llava_next import LlavaNextModel
 from spare_demo.models.loading.catalogue import ASSETS
 from spare_demo.pruners import PRUNERS
@@ -65,8 +65,7 @@ def shares(told: dict, n: int, order: list[int], budgets: list[int]) -> dict[int
 
 
 @pytest.fixture(scope="module")
-def exploration(tiny_model: LlavaModel, photo: Image.Image) -> Exploration:
-    view = tiny_model.encode(photo, QUESTION)
+def exploration(view: View) -> Exploration:
     methods = choose(("spare", "cdpruner", "uniform"))
     return explore(view, methods).with_set("mine", Selection(order=[7, 2, 11]))
 

@@ -16,7 +16,7 @@ import transformers
 from PIL import Image
 
 from spare_demo.cuda_graphs import is_out_of_memory
-from spare_demo.models import LlavaModel, ModelError, TextTower, load_model, resident
+from spare_demo.models import LlavaModel, ModelError, TextTower, View, load_model, resident
 from spare_demo.models.families.llava_next import LlavaNextModel
 from spare_demo.models.generate.passes import OutOfMemory, Passes
 from spare_demo.models.loading import checkpoint as reading
@@ -472,9 +472,8 @@ def test_other_errors_are_not_taken_for_it() -> None:
 
 
 def test_a_question_out_of_memory_leaves_the_model_answering(
-    tiny_model: LlavaModel, photo: Image.Image
+    tiny_model: LlavaModel, view: View
 ) -> None:
-    view = tiny_model.encode(photo, QUESTION)
     expected = tiny_model.answer(view, max_new_tokens=3).token_ids
     layer = tiny_model.hf.model.language_model.layers[1]
 
