@@ -23,8 +23,9 @@ from references import (
     softplus_weight,
     spare,
 )
+from stock import keep_all_as_stock
 
-from spare_demo import PRUNERS, Selection, compare
+from spare_demo import PRUNERS, compare
 from spare_demo.cli import compare as compare_command
 from spare_demo.cli import main as program
 from spare_demo.evaluation.grading import grade
@@ -122,17 +123,8 @@ def test_real_features_give_the_references_picks(views: list[View], dtype: torch
 
 def test_keeping_all_is_stock_generate(built_in: LlavaModel, views: list[View]) -> None:
     for view in views[:3]:
-        shuffled = torch.randperm(576, generator=torch.Generator().manual_seed(0))
-        everything = Selection(order=shuffled)
-        stock = built_in.hf.generate(
-            input_ids=view.input_ids,
-            pixel_values=view.pixel_values,
-            attention_mask=torch.ones_like(view.input_ids),
-            do_sample=False,
-            max_new_tokens=16,
-        )[0, view.input_ids.shape[1] :].tolist()
-        for selection in (None, everything):
-            assert list(built_in.answer(view, selection, max_new_tokens=16).token_ids) == stock
+        inputs = {"input_ids": view.input_ids, "pixel_values": view.pixel_values}
+        keep_all_as_stock(built_in, view, 16, **inputs)
 
 
 def test_the_two_towers_agree(built_in: LlavaModel, views: list[View]) -> None:
