@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
+from references import projection_error
 
 Array = NDArray[np.floating]
 Rows = tuple[list[int], Array, Array]
@@ -80,15 +81,10 @@ def leverage(x: Array, r: int) -> Array:
 
 def column_subset(x: Array, k: int) -> list[int]:
     """Every token is tried at every step, and the error left by least squares is compared."""
-
-    def error(kept: list[int]) -> float:
-        left = x.T - x[kept].T @ np.linalg.lstsq(x[kept].T, x.T, rcond=None)[0]
-        return float((left**2).sum())
-
     picked: list[int] = []
     while len(picked) < k:
         open_ = [i for i in range(len(x)) if i not in picked]
-        picked.append(min(open_, key=lambda i: error([*picked, i])))
+        picked.append(min(open_, key=lambda i: projection_error(x, [*picked, i])))
     return picked
 
 

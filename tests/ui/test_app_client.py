@@ -15,6 +15,7 @@ import pytest
 from gradio_client import Client, handle_file
 from gradio_client.exceptions import AppError
 from PIL import Image, ImageDraw
+from references import png_chunk
 
 from spare_demo import compare
 from spare_demo.pruners import PRUNERS
@@ -277,17 +278,11 @@ def test_two_at_once_get_what_each_would_alone(served, pictures) -> None:
 
 def png(width: int, height: int) -> bytes:
     """A black one-bit PNG of any size, written without holding its pixels."""
-
-    def chunk(kind: bytes, data: bytes) -> bytes:
-        check = zlib.crc32(kind + data)
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", check)
-
     packer, row = zlib.compressobj(9), bytes(1 + (width + 7) // 8)
     pixels = b"".join(packer.compress(row) for _ in range(height)) + packer.flush()
     head = struct.pack(">IIBBBBB", width, height, 1, 0, 0, 0, 0)
-    return (
-        b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", pixels) + chunk(b"IEND", b"")
-    )
+    chunks = ((b"IHDR", head), (b"IDAT", pixels), (b"IEND", b""))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(png_chunk(kind, data) for kind, data in chunks)
 
 
 @pytest.mark.parametrize(
