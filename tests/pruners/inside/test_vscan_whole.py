@@ -15,6 +15,7 @@ import torch
 from drawn_tokens import vscan_tokens
 from method_references import vscan
 from PIL import Image
+from stock import stock
 from torch import Tensor
 from transformers import LlamaConfig, LlamaModel
 
@@ -198,14 +199,8 @@ def view(deep_model: LlavaModel, photo: Image.Image) -> View:
 
 def test_a_budget_of_all_tokens_is_stock_generate(deep_model: LlavaModel, view: View) -> None:
     answer = deep_model.answer(view, VScanWhole().plan(view, 16), max_new_tokens=12)
-    stock: Any = deep_model.hf.generate(
-        input_ids=view.input_ids,
-        attention_mask=torch.ones_like(view.input_ids),
-        pixel_values=view.pixel_values.to(deep_model.dtype),
-        max_new_tokens=12,
-        do_sample=False,
-    )
-    assert list(answer.token_ids) == stock[0, view.input_ids.shape[1] :].tolist()
+    expected = stock(deep_model, 12, input_ids=view.input_ids, pixel_values=view.pixel_values)
+    assert list(answer.token_ids) == expected.sequences[0, view.input_ids.shape[1] :].tolist()
     assert answer.kept_per_layer == (16,) * 6
 
 
