@@ -1,4 +1,4 @@
-"""`python -m spare_demo`, called as a function, and once as a program."""
+"""`python -m spare_demo`, called as a function, and as a program."""
 
 from __future__ import annotations
 
@@ -810,16 +810,6 @@ def test_an_interrupt_while_the_libraries_are_imported_ends_it_without_a_word(wo
         program.send_signal(signal.SIGINT)
         assert program.communicate() == (b"", b"")
     assert program.returncode == 130
-
-
-def test_it_runs_as_a_program() -> None:
-    root = Path(__file__).parents[2]
-    done = subprocess.run(
-        [sys.executable, "-m", "spare_demo", "methods"], cwd=root, capture_output=True, text=True
-    )
-    assert done.returncode == 0
-    assert "cdpruner-diversity" in done.stdout
-    assert done.stderr == ""
 
 
 @pytest.mark.parametrize("aspect", ["fixed", "any"])
