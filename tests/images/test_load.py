@@ -124,11 +124,6 @@ def test_sixteen_bit_grey_is_scaled_not_clipped(mode):
         np.testing.assert_allclose(levels(open_picture(source)), ramp(), atol=1)
 
 
-def test_sixteen_bit_png():
-    raw = Image.fromarray(np.rint(ramp(top=65_535)).astype(np.uint16))
-    np.testing.assert_allclose(levels(open_picture(encoded(raw))), ramp(), atol=1)
-
-
 def test_every_level_of_a_sixteen_bit_png_is_rounded():
     every = np.arange(65_536, dtype=np.uint16).reshape(256, 256)
     opened = levels(open_picture(encoded(Image.fromarray(every))))
