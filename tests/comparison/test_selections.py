@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -29,33 +30,24 @@ def test_every_budget_is_what_the_method_itself_selects(view: View) -> None:
             assert (selection.gain is None) == (alone.gain is None)
 
 
-def test_moving_the_budget_runs_no_nested_method_again(view: View) -> None:
+@pytest.mark.parametrize(
+    ("method", "budgets", "runs"), [(Random, (1, 7, N), [N]), (Uniform, (3, 5, 3), [3, 5])]
+)
+def test_a_nested_method_runs_once_and_another_once_per_budget(
+    view: View, method: Any, budgets: tuple[int, ...], runs: list[int]
+) -> None:
     calls = []
 
-    class Once(Random):
-        def select(self, tokens: object, budget: int) -> Selection:
+    class Counted(method):
+        def select(self, tokens: VisualTokens, budget: int) -> Selection:
             calls.append(budget)
-            return super().select(tokens, budget)  # type: ignore[arg-type]
+            return super().select(tokens, budget)
 
-    exploration = explore(view, {"once": Once()})
-    for budget in (1, 7, N):
-        assert len(exploration.selections(budget)["once"]) == budget
-    assert calls == [N]
-    assert exploration.select_seconds["once"] > 0
-
-
-def test_a_method_that_is_not_nested_runs_once_per_budget(view: View) -> None:
-    calls = []
-
-    class Often(Uniform):
-        def select(self, tokens: object, budget: int) -> Selection:
-            calls.append(budget)
-            return super().select(tokens, budget)  # type: ignore[arg-type]
-
-    exploration = explore(view, {"often": Often()})
-    for budget in (3, 5, 3):
-        assert len(exploration.selections(budget)["often"]) == budget
-    assert calls == [3, 5]
+    exploration = explore(view, {"counted": Counted()})
+    for budget in budgets:
+        assert len(exploration.selections(budget)["counted"]) == budget
+    assert calls == runs
+    assert exploration.seconds_to_select("counted", budgets[-1]) > 0
 
 
 class Longest(Pruner):
