@@ -10,7 +10,7 @@ from PIL import Image
 from stock import answer_all, stock
 from transformers import RepetitionPenaltyLogitsProcessor
 
-from spare_demo.models import LlavaModel, ModelError, load_model
+from spare_demo.models import LlavaModel, ModelError, View, load_model
 from spare_demo.models.generate.prompt import VICUNA
 from spare_demo.models.generate.repetition import PromptPenalty, changed_settings
 from spare_demo.pruners import PRUNERS
@@ -20,9 +20,8 @@ QUESTION = "How many stars are there?"
 
 @pytest.mark.parametrize("penalty", [1.05, 1.5, 4.0, 0.5])
 def test_a_repetition_penalty_is_applied_as_stock_does(
-    tiny_model: LlavaModel, photo: Image.Image, penalty: float, monkeypatch: pytest.MonkeyPatch
+    tiny_model: LlavaModel, view: View, penalty: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    view = tiny_model.encode(photo, QUESTION)
     without = tiny_model.answer(view, None, 12)
     monkeypatch.setattr(tiny_model.hf.generation_config, "repetition_penalty", penalty)
     reference = stock(
@@ -40,9 +39,8 @@ def test_a_repetition_penalty_is_applied_as_stock_does(
 
 
 def test_inside_the_language_model_too(
-    tiny_model: LlavaModel, photo: Image.Image, monkeypatch: pytest.MonkeyPatch
+    tiny_model: LlavaModel, view: View, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    view = tiny_model.encode(photo, QUESTION)
     monkeypatch.setattr(tiny_model.hf.generation_config, "repetition_penalty", 4.0)
     plan = PRUNERS["fastv"].plan(view, view.tokens.n)  # nothing is dropped
     assert (

@@ -79,9 +79,8 @@ def test_positions_on_several_axes_are_decoded_together_too(
 
 
 def test_an_answer_that_ends_leaves_the_others_going(
-    tiny_model: LlavaModel, photo: Image.Image, monkeypatch: pytest.MonkeyPatch
+    tiny_model: LlavaModel, view: View, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    view = tiny_model.encode(photo, "How many stars are there?")
     usual = answer(tiny_model, view, PICKS, 12)
     end = usual[1].token_ids[3]  # what one answer says early now ends it
     monkeypatch.setattr(tiny_model.hf.generation_config, "eos_token_id", end)
@@ -132,9 +131,8 @@ def test_a_step_copies_nothing_of_what_is_cached(
 
 
 def test_nothing_is_padded_and_who_is_done_leaves_the_cache(
-    tiny_model: LlavaModel, photo: Image.Image, monkeypatch: pytest.MonkeyPatch
+    tiny_model: LlavaModel, view: View, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    view = tiny_model.encode(photo, "How many stars are there?")
     end = answer(tiny_model, view, PICKS, 12)[0].token_ids[2]
     monkeypatch.setattr(tiny_model.hf.generation_config, "eos_token_id", end)
     steps = watch(monkeypatch)
