@@ -118,6 +118,12 @@ def _sentence(error: Exception) -> str | None:
             f"{error.strerror}: {error.filename}. If another program has it open, close it there; "
             "else name a place that you may write to."
         )
+    certificates = os.environ.get("SSL_CERT_FILE")
+    if isinstance(error, FileNotFoundError) and not error.filename and certificates:
+        return (
+            f"SSL_CERT_FILE names {certificates}, which is not there. Unset it, or name a file of "
+            "certificates, then start this again."
+        )
     if isinstance(error, OSError):
         return f"{error.strerror or error}: {error.filename or 'a file, or the output'}."
     if isinstance(error, ImportError) and "socksio" in str(error):  # of httpx, which Gradio imports

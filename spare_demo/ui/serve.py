@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import multiprocessing
+import os
 import signal
 import threading
 import time
@@ -93,6 +94,7 @@ def lasting_objects_set_aside() -> Iterator[None]:
 
 
 def _launch(demo: gr.Blocks, settings: Settings, changes: bool) -> None:
+    os.environ.pop("GRADIO_DEBUG", None)  # `launch` would wait itself, and keep an interrupt
     pass_by_proxies(*OWN_ADDRESSES, settings.host.strip("[]"))
     try:
         demo.launch(**launch_options(settings, changes), prevent_thread_lock=True)

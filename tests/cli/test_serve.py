@@ -66,12 +66,21 @@ def test_on_zero_gpu_its_package_is_imported_before_any_other(tmp_path: Path) ->
     assert (ended.returncode, ended.stderr) == (1, "spaces was imported first\n")
 
 
-def test_a_proxy_that_speaks_socks_is_refused_with_the_package_it_takes(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("variables", "words"),
+    [
+        ({"ALL_PROXY": "socks5://127.0.0.1:9"}, "Run pip install socksio"),
+        ({"SSL_CERT_FILE": "/not/there.pem"}, "SSL_CERT_FILE names /not/there.pem"),
+    ],
+)
+def test_what_gradio_cannot_be_imported_with_is_refused_in_a_sentence(
+    variables: dict[str, str], words: str, tmp_path: Path
+) -> None:
     (tmp_path / "socksio.py").write_text("raise ImportError")
-    environment = os.environ | {"ALL_PROXY": "socks5://127.0.0.1:9", "PYTHONPATH": str(tmp_path)}
+    environment = os.environ | variables | {"PYTHONPATH": str(tmp_path)}
     command = [sys.executable, "app.py", "--model", "built-in", "--port", str(free_port())]
     ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
-    assert ended.returncode == 1 and "Run pip install socksio" in ended.stderr
+    assert ended.returncode == 1 and words in ended.stderr
     assert ended.stderr.count("\n") == 1
 
 
