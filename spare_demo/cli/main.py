@@ -131,6 +131,11 @@ def _sentence(error: Exception) -> str | None:
             "A proxy that the environment names (ALL_PROXY, perhaps) speaks SOCKS, which takes one "
             "more package. Run pip install socksio, then start this again."
         )
+    if isinstance(error, ModuleNotFoundError) and not str(error.name).startswith("spare_demo"):
+        return (
+            f"Python finds no package {error.name}. Start this with the Python that has it, such "
+            "as .venv/bin/python, or install it: the README says how."
+        )
     from spare_demo.cuda_graphs import is_out_of_memory
     from spare_demo.models import ModelError
     from spare_demo.models.generate.passes import NO_MEMORY

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import runpy
 import socket
 import subprocess
 import sys
@@ -82,6 +83,19 @@ def test_what_gradio_cannot_be_imported_with_is_refused_in_a_sentence(
     ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert ended.returncode == 1 and words in ended.stderr
     assert ended.stderr.count("\n") == 1
+
+
+def test_a_python_without_the_packages_is_refused_in_a_sentence() -> None:
+    command = [sys.executable, "-S", "app.py", "--port", str(free_port())]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert ended.returncode == 1 and ended.stderr.startswith("Python finds no package ")
+    assert ended.stderr.count("\n") == 1
+
+
+def test_an_older_python_is_refused_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "version_info", (3, 10, 12))
+    with pytest.raises(SystemExit, match=r"needs Python 3\.11 or newer"):
+        runpy.run_path(str(ROOT / "app.py"), run_name="__main__")
 
 
 _COUNT_HEAPS = """
