@@ -127,17 +127,19 @@ def fit(model: Model, experiment: Experiment, leave_out: bool) -> Fitted:
     methods, notes = {}, []
     for label, method in experiment.methods.items():
         reason = model.reason_against(method, experiment.variant_of(label).relevance.guidance_text)
+        instead = "Leave it out"
         if method.inside and not reason:
             alone = dataclasses.replace(experiment, methods={label: method}).within(model)
             if not alone.budgets_of(label):
                 least = alone.least[label]
                 reason = f"its schedule needs a budget of at least {least} on this model"
+                instead += f", or give {least} as a budget, too"
         if not reason:
             methods[label] = method
         elif leave_out:
             notes.append(f"{method.title} is left out: {reason}.")
         else:
-            raise ValueError(f"{method.title} cannot be measured: {reason}. Leave it out.")
+            raise ValueError(f"{method.title} cannot be measured: {reason}. {instead}.")
     possible = dataclasses.replace(experiment, methods=methods).within(model)
     for label, least in possible.least.items():
         met = [str(k) for k in possible.budgets_of(label)]

@@ -512,7 +512,7 @@ def test_a_schedule_is_measured_at_the_budgets_it_meets_and_resumed(
     assert (tmp_path / "out" / "results.csv").read_bytes() == before
     other = ("--out", str(tmp_path / "other"))
     assert measure("--questions", "3", "--budgets", "3", *other, methods=("fastv",)) == 1
-    assert "needs a budget of at least 6 on this model" in capsys.readouterr().err
+    assert "at least 6 on this model. Leave it out, or give 6 as" in capsys.readouterr().err
 
 
 def test_a_gallery_is_mined_from_seeds(
