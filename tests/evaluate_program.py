@@ -29,10 +29,10 @@ class Run:
     def size(self) -> int:
         return self.answers.stat().st_size if self.answers.exists() else 0
 
-    def wait_for_rows(self) -> None:
-        """Until it has added some to those that it found."""
+    def wait_for_rows(self, size: int = 0) -> None:
+        """Until it has added some to those that it found, and there are so many bytes."""
         before, deadline = self.size(), time.monotonic() + PATIENCE
-        while self.size() <= before:
+        while self.size() <= before or self.size() < size:
             assert self.process.poll() is None, self.log.read_text()
             assert time.monotonic() < deadline, self.log.read_text()
             time.sleep(0.01)
