@@ -15,6 +15,10 @@ WALL_SECONDS = 20
 MEMORY_BYTES = 1_000_000_000
 
 _ROOT = Path(__file__).parents[2]
+_RUN = (
+    "import runpy, sys; sys.path.insert(0, sys.argv.pop(1)); "
+    "runpy.run_module(sys.argv.pop(1), run_name='__main__')"
+)
 
 
 def run_bounded(module: str, data: bytes, *words: str) -> bytes | None:
@@ -25,15 +29,12 @@ def run_bounded(module: str, data: bytes, *words: str) -> bytes | None:
 
     Raises OSError where no process can be started.
     """
-    paths = [str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
-    environment = os.environ | {
-        "PYTHONPATH": os.pathsep.join(paths),
-        # Else a library for matrices sets memory aside for each core.
-        "OPENBLAS_NUM_THREADS": "1",
-    }
+    # Else a library for matrices sets memory aside for each core.
+    environment = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
     try:
         process = subprocess.run(
-            [sys.executable, "-m", module, *words],
+            # -P: no file of the folder where this was started is taken for a module of Python's
+            [sys.executable, "-P", "-c", _RUN, str(_ROOT), module, *words],
             input=data,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,  # decoders print what they think of hostile files

@@ -88,6 +88,14 @@ def test_where_the_system_takes_no_bound_of_memory_pictures_are_opened(
     assert open_picture(APART["BMP"]).size == NOISE.size
 
 
+def test_files_of_the_current_folder_are_not_taken_for_modules_of_pythons(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "random.py").write_text("raise SystemExit(1)")
+    monkeypatch.chdir(tmp_path)
+    assert open_picture(APART["BMP"]).size == NOISE.size
+
+
 def test_a_picture_that_breaks_a_bound_is_refused_in_a_sentence(monkeypatch) -> None:
     monkeypatch.setattr(load, "run_bounded", lambda *_: None)
     with pytest.raises(PictureError, match=r"more time or memory .* Save it again as PNG or JPEG"):
