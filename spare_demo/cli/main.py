@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import getpass
 import io
 import os
 import sys
@@ -60,6 +61,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(words: list[str]) -> None:
     if isinstance(sys.stdout, io.TextIOWrapper):  # an answer may have letters that it cannot write
         sys.stdout.reconfigure(errors="backslashreplace")
+    try:
+        getpass.getuser()  # as torch does when it is imported
+    except (KeyError, OSError):  # a number without a name, as a container may run with
+        os.environ["USER"] = f"user-{os.getuid()}"
     settings = read_variables()
     arguments = _parser(settings, words[0] if words else "").parse_args(words)
     arguments.words = words[1:]

@@ -85,6 +85,17 @@ def test_what_gradio_cannot_be_imported_with_is_refused_in_a_sentence(
     assert ended.stderr.count("\n") == 1
 
 
+def test_a_user_whose_number_has_no_name_gets_one() -> None:
+    pytest.importorskip("pwd", reason="no such numbers on Windows")
+    code = (
+        "import os, pwd, sys\nfrom spare_demo.cli.main import main\n"
+        "for name in ('LOGNAME', 'USER', 'LNAME', 'USERNAME'): os.environ.pop(name, None)\n"
+        "pwd.getpwuid = {}.__getitem__\n"
+        "sys.exit(main(['models', '--help']))"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+
+
 def test_a_python_without_the_packages_is_refused_in_a_sentence() -> None:
     command = [sys.executable, "-S", "app.py", "--port", str(free_port())]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
