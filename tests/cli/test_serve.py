@@ -97,7 +97,7 @@ def test_a_user_whose_number_has_no_name_gets_one() -> None:
 
 
 def test_a_python_without_the_packages_is_refused_in_a_sentence() -> None:
-    command = [sys.executable, "-S", "app.py", "--port", str(free_port())]
+    command = [sys.executable, "-S", "-P", "app.py", "--port", str(free_port())]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert ended.returncode == 1 and ended.stderr.startswith("Python finds no package ")
     assert ended.stderr.count("\n") == 1
