@@ -95,8 +95,10 @@ def check_address(host: str, port: int) -> None:
 
 def _serve(settings: Settings) -> None:
     check_address(settings.host, settings.port)  # before the minutes that a model may take
-    # Gradio reads this when it is imported: no telemetry, no version check.
+    # Gradio reads both when it is imported: no telemetry, no version check; and no other address
+    # at which it would ask whether the port is free.
     os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
+    os.environ.pop("GRADIO_SERVER_NAME", None)
     borrowed = on_zero_gpu()
     if borrowed:
         # It puts CUDA out of this process's reach, on this thread alone, which must read all
