@@ -136,10 +136,15 @@ def _sentence(error: Exception) -> str | None:
             "A proxy that the environment names (ALL_PROXY, perhaps) speaks SOCKS, which takes one "
             "more package. Run pip install socksio, then start this again."
         )
-    if isinstance(error, ModuleNotFoundError) and not str(error.name).startswith("spare_demo"):
+    if isinstance(error, ImportError) and not str(error.name).startswith("spare_demo"):
+        if isinstance(error, ModuleNotFoundError):
+            return (
+                f"Python finds no package {error.name}. Start this with the Python that has it, "
+                "such as .venv/bin/python, or install it: the README says how."
+            )
         return (
-            f"Python finds no package {error.name}. Start this with the Python that has it, such "
-            "as .venv/bin/python, or install it: the README says how."
+            f"A package cannot be loaded: {error}. If there is enough memory for it, install the "
+            "packages again: the README says how."
         )
     from spare_demo.cuda_graphs import is_out_of_memory
     from spare_demo.models import ModelError

@@ -103,6 +103,15 @@ def test_a_python_without_the_packages_is_refused_in_a_sentence() -> None:
     assert ended.stderr.count("\n") == 1
 
 
+def test_a_package_that_cannot_be_loaded_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text("raise ImportError('libtorch_cpu.so: cannot open')")
+    command = [sys.executable, "-m", "spare_demo", "methods"]
+    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
+    ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert ended.returncode == 1 and "cannot be loaded: libtorch_cpu.so" in ended.stderr
+    assert ended.stderr.count("\n") == 1
+
+
 def test_an_older_python_is_refused_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "version_info", (3, 10, 12))
     with pytest.raises(SystemExit, match=r"needs Python 3\.11 or newer"):
