@@ -95,6 +95,9 @@ def check_address(host: str, port: int) -> None:
 
 def _serve(settings: Settings) -> None:
     check_address(settings.host, settings.port)  # before the minutes that a model may take
+    root = os.environ.get("GRADIO_ROOT_PATH", "")
+    if root and not root.startswith(("/", "http://", "https://")):  # no request could be answered
+        raise ValueError(f"GRADIO_ROOT_PATH is {root!r}; it must begin with /, such as /{root}.")
     # Gradio reads both when it is imported: no telemetry, no version check; and no other address
     # at which it would ask whether the port is free.
     os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")

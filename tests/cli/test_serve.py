@@ -72,9 +72,10 @@ def test_on_zero_gpu_its_package_is_imported_before_any_other(tmp_path: Path) ->
     [
         ({"ALL_PROXY": "socks5://127.0.0.1:9"}, "Run pip install socksio"),
         ({"SSL_CERT_FILE": "/not/there.pem"}, "SSL_CERT_FILE names /not/there.pem"),
+        ({"GRADIO_ROOT_PATH": "lab"}, "it must begin with /, such as /lab"),
     ],
 )
-def test_what_gradio_cannot_be_imported_with_is_refused_in_a_sentence(
+def test_what_gradio_cannot_do_with_is_refused_in_a_sentence(
     variables: dict[str, str], words: str, tmp_path: Path
 ) -> None:
     (tmp_path / "socksio.py").write_text("raise ImportError")
