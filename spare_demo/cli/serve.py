@@ -56,21 +56,25 @@ def run(arguments: argparse.Namespace, settings: Settings) -> None:
 
 @contextlib.contextmanager
 def until_stopped() -> Iterator[None]:
-    """Runs the block. SIGTERM and SIGINT are a KeyboardInterrupt in it, and where that leaves the
-    block, the process ends with status 0.
+    """Runs the block. SIGTERM, SIGINT and the SIGHUP of a terminal that is closed are a
+    KeyboardInterrupt in it, and where that leaves the block, the process ends with status 0.
 
     Process 1 of a container ignores a SIGTERM that it does not handle.
     """
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in a script's background
+        hangup = getattr(signal, "SIGHUP", signal.SIGTERM)  # which Windows does not have
+        if signal.getsignal(hangup) is signal.SIG_DFL:  # not under nohup
+            signal.signal(hangup, signal.default_int_handler)
     try:
         yield
     except KeyboardInterrupt:
         # Python's own ending waits for every thread, takes apart every module, which is seconds of
         # work, and aborts where a thread is still in a pass.
-        sys.stdout.flush()
-        sys.stderr.flush()
+        with contextlib.suppress(OSError):  # of a terminal that is closed
+            sys.stdout.flush()
+            sys.stderr.flush()
         os._exit(0)
 
 

@@ -26,6 +26,7 @@ from spare_demo.ui.gradio_compat.server import free_closed_pages, pass_by_proxie
 from spare_demo.ui.model_switch import ModelSwitch
 from spare_demo.ui.page import build, launch_options
 
+_SIGHUP = getattr(signal, "SIGHUP", signal.SIGTERM)  # which Windows does not have
 CLOSING_SECONDS = 4.0
 """What may be waited for at the end; Docker kills what takes more than ten."""
 
@@ -112,7 +113,7 @@ def close_page(demo: gr.Blocks) -> None:
     the closing has an end of its own.
     """
     if threading.current_thread() is threading.main_thread():
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in (signal.SIGTERM, signal.SIGINT, _SIGHUP):
             signal.signal(number, signal.SIG_IGN)
     deadline = time.monotonic() + CLOSING_SECONDS
     stop_server(demo, CLOSING_SECONDS / 2)

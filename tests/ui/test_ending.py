@@ -53,12 +53,18 @@ def _stop_in_mid_answer(program: Program, photo_file: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.long)]
+    "number",
+    [
+        signal.SIGTERM,
+        pytest.param(signal.SIGINT, marks=pytest.mark.long),
+        pytest.param(signal.SIGHUP, marks=pytest.mark.long),
+    ],
 )
 def test_it_serves_says_that_its_port_is_taken_and_ends_in_mid_answer(
     start: Start, temporary: Path, photo_file: str, number: int
 ) -> None:
-    program = start()
+    heard = ["env", "--default-signal=HUP"] if number == signal.SIGHUP else []  # also under nohup
+    program = start(*heard)
     program.wait_until_served()
     assert "SPARE demo" in httpx.get(program.url).text
     second = start()
