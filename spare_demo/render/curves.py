@@ -69,10 +69,13 @@ class CurveChart:
     bound: Sequence[float] | None = None
 
     @property
-    def _curves(self) -> dict[str, Curve]:
-        """Every line by its name."""
-        bound = {} if self.bound is None else {"SVD bound": self.bound}
-        return {**self.series, "random": self.random[0], **bound}
+    def _lines(self) -> list[tuple[str, Curve, Look]]:
+        """Every line with its name; a method may have the name of one that is none."""
+        lines = [(label, self.series[label], look) for label, look in self._looks.items()]
+        lines.append(("random", self.random[0], (_LINE, 1.5, _RANDOM)))
+        if self.bound is not None:
+            lines.append(("SVD bound", self.bound, (_LINE, 1.5, _BOUND)))
+        return lines
 
     @property
     def figure(self) -> go.Figure:
@@ -143,7 +146,8 @@ class CurveChart:
     def display(self) -> Display:
         """For papers, as PNG and SVG."""
         budgets, (_, low, highest) = self.budgets, self.random
-        values_drawn = [value for curve in (*self._curves.values(), highest) for value in curve]
+        curves = [curve for _, curve, _ in self._lines]
+        values_drawn = [value for curve in (*curves, highest) for value in curve]
         ticks = round_ticks(max(value for value in values_drawn if value is not None) or 1.0)
         first, last = math.log(budgets[0]), math.log(budgets[-1])
 
@@ -172,19 +176,18 @@ class CurveChart:
             x = x_at(self.budget)
             items.append(Line(((x, _TOP), (x, _BOTTOM)), _LINE, 1.5))
             texts.append(Text(x, _TOP - 8, f"k = {self.budget}", _SIZE, _TEXT, "ms"))
-        looks = self._looks | {"random": (_LINE, 1.5, _RANDOM), "SVD bound": (_LINE, 1.5, _BOUND)}
         # Of a method inside the language model there may be no line.
-        lines = {label: line for label, values in self._curves.items() if (line := points(values))}
-        for index, (label, line) in enumerate(lines.items()):
-            items.append(Line(line, *looks[label]))
+        lines = [(name, line, look) for name, curve, look in self._lines if (line := points(curve))]
+        for index, (label, line, look) in enumerate(lines):
+            items.append(Line(line, *look))
             y = _TOP + 12 + _ROW * index
-            items.append(Line(((_RIGHT + 20, y), (_RIGHT + 48, y)), *looks[label]))
+            items.append(Line(((_RIGHT + 20, y), (_RIGHT + 48, y)), *look))
             texts.append(Text(_RIGHT + 56, y + 5, label, _SIZE, _TEXT, "ls"))
         middle = (_LEFT + _RIGHT) / 2
         texts.append(Text(middle, _BOTTOM + 46, "tokens kept (k)", _SIZE, _TEXT, "ms"))
         half_way = (_TOP + _BOTTOM) / 2
         texts.append(Text(18, half_way, self.file_title, _SIZE, _TEXT, "ms", upright=True))
-        longest = max(font(_SIZE).getlength(drawable(label)) for label in lines)
+        longest = max(font(_SIZE).getlength(drawable(label)) for label, *_ in lines)
         width = math.ceil(_RIGHT + 56 + longest + 8)
         height = max(_HEIGHT, _TOP + _ROW * (len(lines) + 1))
         return Display(width, height, [*items, *texts], self.sentence, scale=_SCALE)

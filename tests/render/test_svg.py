@@ -207,7 +207,7 @@ def test_the_curve_as_a_picture_has_its_lines_where_the_svg_has_them() -> None:
 
 
 def test_curves_of_many_methods_are_all_named_within_the_picture_and_look_different() -> None:
-    names = [f"A method with a long name, {index}" for index in range(30)]
+    names = [*(f"A method with a long name, {index}" for index in range(30)), "random"]
     series = {name: [1.0, 0.5] for name in names} | {"without a line": [None, None]}
     band = ([0.95, 0.65], [0.8, 0.5], [1.0, 0.7])
     chart = CurveChart([1, 4], series, band, 4, "y", "y")
