@@ -173,12 +173,14 @@ class Result:
     @property
     def titles(self) -> dict[str, str]:
         """What to call each label on a picture: what ran by its title, or a label of one's own."""
-        return {
+        titles = {
             label: ", ".join([record.title, *seeds_of(label)])
             if label.partition(":")[0] == record.name
             else label
             for label, record in self.methods.items()
         }
+        every = list(titles.values())  # two of one title would be one line of a chart
+        return {k: title if every.count(title) == 1 else k for k, title in titles.items()}
 
     @property
     def inside(self) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from spare_demo.comparison.result import Result
 from spare_demo.measures import merged_error
 from spare_demo.models import LlavaModel
 from spare_demo.pruners import PRUNERS, LayerPruner
+from spare_demo.pruners.random import Random
 from spare_demo.relevance import RelevanceOptions
 from spare_demo.tokens import Selection
 
@@ -138,6 +139,9 @@ def test_titles_tell_the_settings(tiny_model: LlavaModel, photo: Image.Image) ->
     assert list(draws.titles.values()) == ["Random, seed=1", "Random, seed=2"]
     one, two = (kept.order.tolist() for kept in draws.selections.values())
     assert one != two
+    own: Any = {"spare": PRUNERS["spare"], "random:a": Random(1), "random:b": Random(2)}
+    alike = compare(tiny_model, photo, QUESTION, own | {"SPARE": Random(3)}, 5, 1)
+    assert list(alike.titles.values()) == ["spare", "random:a", "random:b", "SPARE"]
     by_hand = {"mine": PRUNERS["spare"], "set": Selection([1, 2])}
     second = compare(tiny_model, photo, QUESTION, by_hand, 5, 1)
     assert second.titles == {"mine": "mine", "set": "set"}
