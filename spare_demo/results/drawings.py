@@ -159,7 +159,9 @@ def _difference(comparison: Result, canvas: Canvas) -> Display:
         titles[label] if not selection.merged else f"{titles[label]} (picks)"
         for label, selection in ((a, kept_a), (b, kept_b))
     )
-    return difference(canvas, kept_a.kept, kept_b.kept, title_a, title_b)
+    colours = colours_of(comparison.methods)
+    pair = (colours[a], colours[b])
+    return difference(canvas, kept_a.kept, kept_b.kept, title_a, title_b, pair)
 
 
 def _slugs(labels: Iterable[str]) -> dict[str, str]:

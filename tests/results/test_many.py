@@ -17,6 +17,7 @@ from spare_demo.comparison.result import Result
 from spare_demo.models import LlavaModel
 from spare_demo.pruners import PRUNERS
 from spare_demo.render.base import number
+from spare_demo.render.colours import colours_of, hex_of
 from spare_demo.render.display import Text
 from spare_demo.results.drawings import OF_MANY, cells, drawings
 from spare_demo.table import percent_of_all
@@ -86,6 +87,8 @@ def test_two_sets_and_their_shares_stand_under_their_own_names(result: Result) -
     (drawn,) = drawings(dataclasses.replace(result, selections=two), ("difference",))
     count = len(two["visionzip"])
     assert f"VisionZip (picks) keeps {count} tokens and by hand 3," in drawn.display.sentence
+    colours = colours_of(result.methods)
+    assert all(hex_of(colours[label]) in drawn.display.svg for label in two)
     (drawn,) = drawings(result, ("comparison",))
     words = "\n".join(item.words for item in drawn.display.items if isinstance(item, Text))
     caches = re.findall(r"· cache [^(\n]+ \((\S+)\)", words)
