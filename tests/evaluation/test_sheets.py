@@ -43,7 +43,7 @@ def write(images: Path, *lines: object) -> Path:
 
 A = {"image": "a.png", "question": " What? ", "answer": "cat", "category": "ocr + spatial"}
 B = {"image": "b.png", "question": "Which?", "answer": ["two", 2], "other": None}
-C = {"image": "a.png", "question": "Where?", "choices": ["left", "right"], "answer": "B"}
+C = {"image": "a.png", "question": "Where?", "choices": ["left", "right"], "answer": ["B", "Left"]}
 
 
 def test_a_file_is_read_picture_by_picture(images: Path) -> None:
@@ -54,7 +54,7 @@ def test_a_file_is_read_picture_by_picture(images: Path) -> None:
     ]
     cat, where = sheets[0].questions
     assert (cat.text, cat.answers, cat.category) == ("What?", ("cat",), "ocr + spatial")
-    assert where.answers == ("right",)
+    assert where.answers == ("right", "left")
     assert where.question == "Where?\nA. left\nB. right"
     assert sheets[1].questions[0].answers == ("two", "2")
     assert sheets[0].open().size == (8, 6)
@@ -107,6 +107,7 @@ def test_a_picture_on_another_drive_is_outside(images: Path, monkeypatch) -> Non
         ({**C, "choices": ["one"]}, "choices must be 2 to 26"),
         ({**C, "choices": ["red", "blue", "Red"]}, "choices must all differ"),
         ({**C, "answer": "C"}, "neither one of the choices nor its letter"),
+        ({**C, "answer": "AB"}, "neither one of the choices nor its letter"),
         ({**A, "image": "a" * 5000}, "there is no picture aaa"),
         ({**A, "image": "gone.png"}, "there is no picture gone.png"),
         ({**A, "question": "Which\ud800"}, '"question" has half of a pair'),
