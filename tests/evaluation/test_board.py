@@ -16,6 +16,7 @@ import pytest
 from scipy.stats import binomtest
 
 from spare_demo.cli.main import main
+from spare_demo.comparison.request import UNPRUNED
 from spare_demo.evaluation.board import Board, make_board, read_folders
 from spare_demo.evaluation.board_page import board_html, board_tables
 from spare_demo.evaluation.records import Row
@@ -73,7 +74,8 @@ def board_of(*folders: Path, baseline: str = "unpruned") -> Board:
 def test_two_folders_are_what_one_folder_of_all_methods_would_be(write: Write) -> None:
     both = rows_of(("spare", "random"))
     split = [
-        write(label, [row for row in both if row.method in ("unpruned", label)])
+        # Of "unpruned" each machine may have words of its own.
+        write(label, [replace(r, prediction=label) for r in both if r.method in (label, UNPRUNED)])
         for label in ("spare", "random")
     ]
     whole = board_of(write("both", both), baseline="spare")
@@ -203,7 +205,9 @@ def test_a_picture_that_was_cut_off_is_left_out(write: Write) -> None:
 
 def test_sets_have_their_own_questions_and_their_own_correction(write: Write) -> None:
     rows = rows_of(("spare", "random"), which="held-out") + rows_of(("spare",), which="data")
-    first, second = board_of(write("a", rows)).sets
+    board = board_of(write("a", rows))
+    first, second = board.sets
+    assert board_tables(board)[0].rows[0][-1] == "120"
     assert (first.name, second.name) == ("held-out", "data")
     assert (len(first.comparisons), len(second.comparisons)) == (4, 2)
     for each in (first, second):
@@ -245,7 +249,9 @@ def test_a_label_measured_otherwise_makes_no_other_model_of_its_folder(write: Wr
 
 def test_the_baseline_may_be_missing_for_one_model(write: Write) -> None:
     one = write("a", rows_of(("spare", "random")))
-    other = write("b", rows_of(("random", "uniform")), MODEL | {"name": "n"})
+    settings = {"methods": {label: {"name": label, "seed": 1} for label in ("random", "uniform")}}
+    another = MODEL | {"name": "n", "revision": "r2"}
+    other = write("b", rows_of(("random", "uniform")), another, **settings)
     (found,) = board_of(one, other, baseline="spare").sets
     assert {(c.model, c.method) for c in found.comparisons} == {("m", "random")}
     assert set(found.summaries) == {"m", "n"}
@@ -268,6 +274,7 @@ def test_what_cannot_be_compared_is_one_sentence(
     spare = write("a", rows_of(("spare",)))
     *first, last = rows_of(("spare",))
     again = write("again", [*first, replace(last, prediction="other")])
+    blank = write("blank", [*first, replace(last, method="blank")])
     elsewhere = write("elsewhere", rows_of(("random",), range(100, 130)))
     seeded = [row for row in rows_of(("random",)) if row.budget != 64]
     seed = {"methods": {"random": {"name": "random", "seed": 1}}}
@@ -299,6 +306,7 @@ def test_what_cannot_be_compared_is_one_sentence(
         ([bare], "bare does not say its methods"),
         ([later], "later has format 9"),
         ([spare, "--baseline", "random"], "no folder has the method 'random'.*unpruned, spare"),
+        ([blank, "--baseline", "blank"], "no folder has the method 'blank'.*unpruned, spare"),
     ):
         page = tmp_path / "page.html"
         assert main(["board", *map(str, words), "--html", str(page)]) == 1
