@@ -91,6 +91,14 @@ def read_questions(arguments: argparse.Namespace) -> list[Sheet]:
         tell(sentence)
 
     sheets = _read(arguments, skip)
+    asked = [question for sheet in sheets for question in sheet.questions]
+    for role in ("choices", "category"):  # these may be missing, but not where they are named
+        name = getattr(arguments, f"{role}_field")
+        if name != role and not any(getattr(question, role) for question in asked):
+            raise ValueError(
+                f"No question of --data has anything in a field {name}. Name the one that holds "
+                f"the {role} with --{role}-field."
+            )
     if bad:
         tell(f"Left out: {counted(len(bad), 'question')}.")
     return sheets

@@ -266,6 +266,8 @@ def test_the_first_questions_of_data_whose_fields_have_other_names(
     assert measure(*data) == 1
     assert 'Line 1 of own.jsonl: "answer" must be a text' in capsys.readouterr().err
     data += ("--answer-field", "truth", "--category-field", "type", "--questions", "2")
+    assert measure(*data, "--choices-field", "option") == 1
+    assert "in a field option. Name the one that holds the choices" in capsys.readouterr().err
     assert measure(*data) == 0
     rows = load(tmp_path / "out")[1]
     assert {(row.question, row.truth, row.category) for row in rows} == {
