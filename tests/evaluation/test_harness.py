@@ -10,9 +10,11 @@ from PIL import Image
 from spare_demo.evaluation.harness import HarnessOptions, PrunedModel, check_greedy, read_options
 from spare_demo.evaluation.picks import picture_seed
 from spare_demo.models import LlavaModel
+from spare_demo.models.families.llava_next import LlavaNextModel
 from spare_demo.models.families.qwen import QwenModel
 from spare_demo.pruners import PRUNERS
 from spare_demo.pruners.random import Random
+from spare_demo.pruners.views import budget_groups
 from spare_demo.relevance import RelevanceOptions
 
 DOCUMENT = {"question": "How many stars are there?", "hint": "Count the triangles."}
@@ -104,7 +106,7 @@ def test_a_document_without_a_question_is_pruned_by_its_prompt(
 def test_answers_come_in_the_order_of_the_documents(
     tiny_model: LlavaModel, photo: Image.Image
 ) -> None:
-    model = PrunedModel(tiny_model, HarnessOptions(budget="25%"))
+    model = PrunedModel(tiny_model, HarnessOptions(budget="25%", positions="original"))
     documents = [
         model.ask(prompt, {}, pictures, "stars", i)
         for i, (prompt, pictures) in enumerate(
@@ -112,7 +114,9 @@ def test_answers_come_in_the_order_of_the_documents(
         )
     ]
     (first, record), (second, alone), (third, _) = model.answer(documents, {"max_new_tokens": 4})
-    expected = [tiny_model.answer(*documents[i].pruned, 4).text for i in (0, 2)]  # type: ignore[misc]
+    views = [documents[i].pruned for i in (0, 2)]
+    expected = [tiny_model.answer(*view, 4, "original").text for view in views]  # type: ignore[misc]
+    assert expected != [tiny_model.answer(*view, 4).text for view in views]  # type: ignore[misc]
     assert [first, third] == expected
     assert second == tiny_model.answer_text("How many?", 4).text
     assert (record["all_visual_tokens"], record["visual_tokens"]) == (16, 4)
@@ -137,11 +141,14 @@ def test_an_answer_ends_where_the_task_says(
     assert record["output_tokens"] == 6
 
 
-def test_a_continuation_has_its_likelihood(tiny_model: LlavaModel, photo: Image.Image) -> None:
-    model = PrunedModel(tiny_model, HarnessOptions(budget=5))
+@pytest.mark.parametrize("positions", [None, "original"])
+def test_a_continuation_has_its_likelihood(
+    tiny_model: LlavaModel, photo: Image.Image, positions: Any
+) -> None:
+    model = PrunedModel(tiny_model, HarnessOptions(budget=5, positions=positions))
     question = model.ask(PROMPT, {}, [photo], "stars", 0)
     (likelihood, greedy), record = model.score(question, " blue")
-    score = tiny_model.score_continuation(*question, " blue")
+    score = tiny_model.score_continuation(*question, " blue", positions)
     assert likelihood == pytest.approx(sum(score.log_probabilities), abs=1e-5)
     assert not greedy and record["visual_tokens"] == 5
 
@@ -153,6 +160,17 @@ def test_words_guide_where_the_option_says_so(tiny_model: LlavaModel, photo: Ima
     assert kept.order.tolist() == PRUNERS["spare"].select(view.tokens, 5).order.tolist()
     with pytest.raises(ValueError, match="Choose one of: clip, words"):
         read_options({"guidance_text": "bert"})
+
+
+def test_pictures_are_seen_and_picked_from_as_the_options_say(
+    tiny_next: LlavaNextModel, photo: Image.Image
+) -> None:
+    picture = tiny_next.look(photo, "any")
+    tokens = tiny_next.ask(picture, DOCUMENT["question"], RelevanceOptions(), True).tokens
+    view, kept = asked(tiny_next, photo, aspect="any", together=True)
+    assert kept.order.tolist() == PRUNERS["spare"].select(tokens, 5).order.tolist()
+    assert view.grid == picture.grid != asked(tiny_next, photo, aspect="fixed")[0].grid
+    assert len(budget_groups(view.tokens)) == 1
 
 
 def test_without_a_method_all_tokens_stay(tiny_model: LlavaModel, photo: Image.Image) -> None:
