@@ -70,6 +70,13 @@ def test_both_still_right_is_agreement() -> None:
     )
 
 
+def test_one_method_has_a_headline_too() -> None:
+    fox = ("FOX", 0.9)
+    answers = {"unpruned": answer(*fox), "A": answer(*fox)}
+    one = result(fox, fox, fox, methods={"A": SPARE}, selections={"A": A}, answers=answers)
+    assert head(one).startswith("With 4 of 16 tokens, SPARE still answers FOX, as all tokens do")
+
+
 def test_sets_made_by_hand_are_counted_as_they_are() -> None:
     same, small, one = ("FOX", 0.9), Selection([0, 1]), Selection([5])
     hand = result(same, same, same, selections={"A": small, "B": small})

@@ -19,6 +19,7 @@ from spare_demo.cli.main import main
 from spare_demo.comparison.request import UNPRUNED
 from spare_demo.evaluation.board import Board, make_board, read_folders
 from spare_demo.evaluation.board_page import board_html, board_tables
+from spare_demo.evaluation.cells import percent
 from spare_demo.evaluation.records import Row
 from spare_demo.evaluation.results import Results
 from spare_demo.evaluation.statistics import holm, sign_flip_test
@@ -90,7 +91,8 @@ def test_a_comparison_counts_and_tests_the_questions_one_by_one(
     write: Write, baseline: str
 ) -> None:
     rows = rows_of(("spare", "random"), questions=1)
-    (found,) = board_of(write("a", rows), baseline=baseline).sets
+    board = board_of(write("a", rows), baseline=baseline)
+    (found,) = board.sets
     right = {(row.method, row.budget, row.picture): row.right for row in rows}
     pictures = dict.fromkeys(row.picture for row in rows)
     p_values = []
@@ -105,6 +107,9 @@ def test_a_comparison_counts_and_tests_the_questions_one_by_one(
         assert comparison.difference.value == pytest.approx((gained - lost) / 30)
         p_values.append(binomtest(gained, gained + lost).pvalue)  # one question: McNemar's
         assert comparison.p == pytest.approx(p_values[-1])
+    assert [row[3:6] for row in board_tables(board)[-1].rows] == [
+        (percent(c.difference, signed=True), str(c.gained), str(c.lost)) for c in found.comparisons
+    ]
     assert len(p_values) == (2 if baseline == "spare" else 4)
     assert [c.adjusted for c in found.comparisons] == pytest.approx(holm(p_values))
 
@@ -429,13 +434,17 @@ def test_no_two_curves_look_alike_and_each_method_looks_the_same_in_every_chart(
 
 
 def test_numbers_of_tokens_and_shares_have_an_axis_each(write: Write) -> None:
-    tokens = rows_of(("spare", "random"))
+    tokens = [
+        replace(row, budget=128 if row.budget == 64 else row.budget)
+        for row in rows_of(("spare", "random"))
+    ]
     shares = [replace(row, budget=f"{row.budget}%") for row in rows_of(("spare",))]
     shares = [row for row in shares if row.method == "spare"]
     board = board_of(write("a", tokens), write("b", shares))
     (of_set,) = board.sets
     compared = [row.budget for row in of_set.comparisons if row.method == "spare"]
-    assert compared == [16, 64, "16%", "64%"]
+    assert compared == [16, 128, "16%", "64%"]
+    assert board_tables(board)[1].head[2:4] == ("16 tokens", "128 tokens")
     page = board_html(board)
     of_tokens, of_shares = page.split("<figure")[1:]
     assert ">tokens kept<" in of_tokens and ">tokens kept, % of the picture&#x27;s<" in of_shares
