@@ -12,7 +12,7 @@ import pytest
 import torch
 from PIL import Image
 
-from spare_demo.analysis.finding import headline, is_off_topic, kept_sentence
+from spare_demo.analysis.finding import headline, informed_sentence, is_off_topic, kept_sentence
 from spare_demo.comparison.method_record import MethodRecord
 from spare_demo.comparison.request import RequestOptions
 from spare_demo.comparison.result import Result
@@ -68,6 +68,13 @@ def test_both_still_right_is_agreement() -> None:
         "With 4 of 16 tokens, SPARE and CDPruner both still answer FOX, as all tokens do "
         "(probability of the right first word 0.80 and 0.70)."
     )
+
+
+def test_only_a_method_whose_criterion_ran_out_is_said_to_have() -> None:
+    titles, kept = {"A": "SPARE", "B": "CDPruner"}, {"A": replace(A, informed=4), "B": B}
+    assert informed_sentence(titles, kept) == ""
+    ran_out = informed_sentence(titles, kept | {"A": replace(A, informed=3)})
+    assert ran_out.startswith("SPARE chose 3 of its 4 tokens by its criterion;")
 
 
 def test_one_method_has_a_headline_too() -> None:
