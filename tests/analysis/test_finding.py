@@ -18,6 +18,7 @@ from spare_demo.comparison.request import RequestOptions
 from spare_demo.comparison.result import Result
 from spare_demo.evaluation.grading import grade
 from spare_demo.images.geometry import Grid
+from spare_demo.measures import expected_jaccard
 from spare_demo.models import Answer
 from spare_demo.scenes.asked import Asked
 from spare_demo.tokens import Selection
@@ -27,6 +28,8 @@ N = 16
 A, B = Selection([0, 1, 2, 3]), Selection([2, 3, 4, 5])
 SPARE, CDPRUNER = MethodRecord("spare", "SPARE"), MethodRecord("cdpruner", "CDPruner")
 FASTV = MethodRecord("fastv", "FastV", inside=True)
+RANDOM = MethodRecord("random", "Random")
+CHANCE = expected_jaccard(N, 4, 8)
 
 
 def answer(text: str, share: float) -> Answer:
@@ -283,6 +286,15 @@ def test_what_is_kept_of_sets_of_other_sizes_merged_rows_and_layers() -> None:
     assert kept_sentence(methods, {"A": A, "B": Selection([2, 3, 4])}, N) == (
         "SPARE and CDPruner keep 2 of their 4 and 3 tokens in common."
     )
+    by_chance = kept_sentence(methods, {"A": A, "B": Selection([3, *range(8, 15)])}, N, True)
+    assert by_chance.endswith(f" Jaccard 0.09; two random picks of these sizes: {CHANCE:.2f}.")
+    three, kept = methods | {"C": RANDOM}, {"A": A, "B": Selection([2, 3, 4])}
+    assert kept_sentence(three, kept | {"C": Selection([3, 9])}, N, True) == (
+        "SPARE, CDPruner and Random keep 1 of their 4, 3 and 2 tokens in common."
+    )
+    assert kept_sentence(methods | {"C": FASTV}, kept, N).endswith(
+        "CDPruner keeps 3 of 16 tokens; FastV chooses inside the language model."
+    )
     five = {f"set {number}": SPARE for number in range(5)}
     kept = {label: Selection([*range(n + 1)]) for n, label in enumerate(five)}
     assert kept_sentence(five, kept, N) == "5 methods keep 1 token in common."
@@ -317,6 +329,16 @@ def test_answers_without_scores_or_words_are_said_without_numbers() -> None:
     assert head(replace(made, answers=bare)) == (
         "With 4 of 16 tokens, CDPruner still answers FOX; SPARE answers nothing."
     )
+
+
+def test_three_methods_are_quoted_each() -> None:
+    fox = ("FOX", 0.9)
+    words = zip(["unpruned", "A", "B", "C"], WORDS, strict=True)
+    made = result(fox, fox, fox, methods={"A": SPARE, "B": CDPRUNER, "C": RANDOM})
+    three = replace(made, answers={label: answer(word, 0.5) for label, word in words})
+    quoted = "SPARE answers TEA, CDPruner answers CUP, Random answers BED"
+    for truth in ("FOX", None):
+        assert re.search(rf"{quoted} \([^)]*\); all tokens answer FOX", head(three, truth))
 
 
 def test_of_many_methods_it_gives_counts() -> None:
