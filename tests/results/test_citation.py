@@ -20,6 +20,7 @@ from spare_demo.comparison.result import Result
 from spare_demo.comparison.selections import explore
 from spare_demo.models import LlavaModel
 from spare_demo.pruners import PRUNERS, Pruner
+from spare_demo.relevance import RelevanceOptions
 from spare_demo.results.drawings import PANELS
 from spare_demo.results.export import cite, command_line
 from spare_demo.results.io import read_result
@@ -103,15 +104,22 @@ def test_the_command_line_is_read_as_it_was_meant(result: Result) -> None:
     from spare_demo.cli.main import _parser
     from spare_demo.settings import Settings
 
-    words = shlex.split(command_line(result))
+    by = RelevanceOptions(layer=-1, text="tokens", guidance_text="words")
+    settings = dataclasses.replace(
+        result.settings, seed=7, together=True, positions="original", relevance=by
+    )  # none of which is what the command takes by itself
+    changed = dataclasses.replace(result, settings=settings, system="vicuna_v1")
+    words = shlex.split(command_line(dataclasses.replace(changed, language_model=False)))
     assert words[:3] == ["python", "-m", "spare_demo"]
     read = _parser(Settings(), "compare").parse_args(words[3:])
     assert (read.image, read.question) == ("picture.png", QUESTION)
     assert read.methods == ["spare", "cdpruner"]
-    assert (read.model, int(read.budget), read.seed) == (result.model, 5, 0)
+    assert (read.model, int(read.budget), read.seed) == (result.model, 5, 7)
     assert (read.max_new_tokens, read.aspect) == (3, "pad")
-    assert (read.relevance_layer, read.relevance_text) == (-2, "stretches")
-    assert read.bits == 16
+    assert (read.relevance_layer, read.relevance_text) == (-1, "tokens")
+    assert read.guidance_text == "words"
+    assert (read.positions, read.system, read.bits) == ("original", "vicuna_v1", 16)
+    assert read.together and read.without_language_model
 
 
 @pytest.mark.parametrize(
