@@ -11,38 +11,47 @@ import torch
 from spare_demo.analysis.leave_one_out import LeaveOneOut, Removal, leave_one_out
 from spare_demo.models import LlavaModel, View
 from spare_demo.pruners import PRUNERS
-from spare_demo.tokens import Selection
+from spare_demo.tokens import Positions, Selection
 
 LONGEST = 3
 
 
-def run(model: LlavaModel, view: View, selection: Selection) -> list[LeaveOneOut]:
-    answer = model.answer(view, selection, LONGEST)
-    return list(leave_one_out(model, view, selection, answer, LONGEST))
+def run(
+    model: LlavaModel, view: View, selection: Selection, positions: Positions | None = None
+) -> list[LeaveOneOut]:
+    answer = model.answer(view, selection, LONGEST, positions)
+    return list(leave_one_out(model, view, selection, answer, LONGEST, positions))
 
 
 def check_one_by_one(
-    model: LlavaModel, view: View, selection: Selection, without: list[Selection]
+    model: LlavaModel,
+    view: View,
+    selection: Selection,
+    without: list[Selection],
+    positions: Positions | None = None,
 ) -> LeaveOneOut:
     """The result, each removal of which is what `score` and `answer` give for that set alone."""
-    *_, result = run(model, view, selection)
-    answer = model.answer(view, selection, LONGEST)
+    *_, result = run(model, view, selection, positions)
+    answer = model.answer(view, selection, LONGEST, positions)
     words = len(answer.token_ids) - (answer.ended == "end")
     assert result.done and result.rows == len(without) and result.answer == answer.text
     whole = sum(answer.log_probabilities[:words])
     assert result.log_probability == pytest.approx(whole, abs=5e-4)
     for removal, reduced in zip(result.removals, without, strict=True):
-        forced = model.score(view, reduced, answer.token_ids)
+        forced = model.score(view, reduced, answer.token_ids, positions)
         loss = whole - sum(forced.log_probabilities[:words])
         assert removal.log_loss == pytest.approx(loss, abs=1e-3)
-        assert removal.answer == model.answer(view, reduced, LONGEST).text
+        assert removal.answer == model.answer(view, reduced, LONGEST, positions).text
     return result
 
 
 @pytest.mark.parametrize("picks", [[5, 2], [15, 2, 9, 1, 4, 12, 11, 0, 6], list(range(16))])
-def test_every_removal_is_its_own_answer(tiny_model, view, picks: list[int]) -> None:
+@pytest.mark.parametrize("positions", [None, "original"])
+def test_every_removal_is_its_own_answer(
+    tiny_model, view, picks: list[int], positions: Positions | None
+) -> None:
     without = [Selection([i for i in picks if i != token]) for token in sorted(picks)]
-    result = check_one_by_one(tiny_model, view, Selection(picks), without)
+    result = check_one_by_one(tiny_model, view, Selection(picks), without, positions)
     assert [removal.token for removal in result.removals] == sorted(picks)
     assert not result.merged
     assert len({round(removal.log_loss, 5) for removal in result.removals}) > 1

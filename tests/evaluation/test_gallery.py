@@ -59,6 +59,7 @@ def test_right_at_a_budget_and_wrong_at_the_next() -> None:
         ("more-is-worse", ("spare",), 32, 64),
         ("more-is-worse", ("cdpruner",), 32, 64),
     ]
+    assert [case[2:] for case in found(question(True, "+--", "+--"))] == [(16, 32)] * 2
 
 
 def test_methods_that_split_at_a_budget() -> None:
