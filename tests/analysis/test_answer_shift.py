@@ -123,6 +123,19 @@ def test_the_change_of_an_answer(tiny_model: LlavaModel, view: View, whole: Answ
     json.dumps(dataclasses.asdict(found), allow_nan=False)
 
 
+def test_changes_and_curves_are_measured_at_the_positions_named(
+    tiny_model: LlavaModel, view: View, whole: Answer
+) -> None:
+    exploration = explore(view, choose(["spare"]))
+    kept = exploration.picks["spare"].prefix(4)
+    forced = tiny_model.score(view, kept, whole.token_ids, "original")
+    kl = first_token_kl(whole, forced)
+    assert kl != pytest.approx(measure_change(tiny_model, view, kept, whole).kl, rel=1e-3)
+    assert measure_change(tiny_model, view, kept, whole, "original").kl == pytest.approx(kl)
+    *_, curves = kl_curves(tiny_model, exploration, whole, 4, "original")
+    assert curves.series["spare"][curves.budgets.index(4)] == pytest.approx(kl, abs=1e-5)
+
+
 def test_with_every_token_kept_nothing_changes(
     tiny_model: LlavaModel, view: View, whole: Answer
 ) -> None:
