@@ -33,7 +33,7 @@ def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
 
 
 def run(arguments: argparse.Namespace, settings: Settings) -> None:
-    """Serve the page until SIGTERM or SIGINT. Raises ValueError or ModelError with a sentence
+    """Serve the page until it is stopped. Raises ValueError or ModelError with a sentence
     to show, and SystemExit 2 for a setting out of range.
 
     settings: from the environment; the flags among the arguments win over them.
@@ -97,15 +97,22 @@ def check_address(host: str, port: int) -> None:
         ) from None
 
 
+def settle_gradio() -> None:
+    """Set what Gradio reads of the environment, some of it when it is imported.
+
+    Raises ValueError, with a sentence to show, for a root path under which no request is answered.
+    """
+    root = os.environ.get("GRADIO_ROOT_PATH", "")
+    if root and not root.startswith(("/", "http://", "https://")):
+        raise ValueError(f"GRADIO_ROOT_PATH is {root!r}; it must begin with /, such as /{root}.")
+    os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")  # no telemetry, no version check
+    os.environ.pop("GRADIO_SERVER_NAME", None)  # where it would ask whether the port is free
+    os.environ.pop("GRADIO_DEBUG", None)  # its `launch` would wait itself, and keep an interrupt
+
+
 def _serve(settings: Settings) -> None:
     check_address(settings.host, settings.port)  # before the minutes that a model may take
-    root = os.environ.get("GRADIO_ROOT_PATH", "")
-    if root and not root.startswith(("/", "http://", "https://")):  # no request could be answered
-        raise ValueError(f"GRADIO_ROOT_PATH is {root!r}; it must begin with /, such as /{root}.")
-    # Gradio reads both when it is imported: no telemetry, no version check; and no other address
-    # at which it would ask whether the port is free.
-    os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
-    os.environ.pop("GRADIO_SERVER_NAME", None)
+    settle_gradio()
     borrowed = on_zero_gpu()
     if borrowed:
         # It puts CUDA out of this process's reach, on this thread alone, which must read all

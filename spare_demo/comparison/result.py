@@ -180,7 +180,9 @@ class Result:
             for label, record in self.methods.items()
         }
         every = list(titles.values())  # two of one title would be one line of a chart
-        return {k: title if every.count(title) == 1 else k for k, title in titles.items()}
+        return {
+            label: title if every.count(title) == 1 else label for label, title in titles.items()
+        }
 
     @property
     def inside(self) -> tuple[str, ...]:

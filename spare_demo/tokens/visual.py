@@ -136,7 +136,7 @@ class VisualTokens:
 
     def without_question(self) -> VisualTokens:
         """A copy as a blank question leaves it."""
-        blank = copy.copy(self)  # of matrices that are checked
+        blank = copy.copy(self)  # which checks no matrix again
         for name in ("clip_text", "clip_sentence", "clip_prompt", "words"):
             object.__setattr__(blank, name, None)
         return blank

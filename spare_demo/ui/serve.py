@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import multiprocessing
-import os
 import signal
 import threading
 import time
@@ -26,7 +25,6 @@ from spare_demo.ui.gradio_compat.server import free_closed_pages, pass_by_proxie
 from spare_demo.ui.model_switch import ModelSwitch
 from spare_demo.ui.page import build, launch_options
 
-_SIGHUP = getattr(signal, "SIGHUP", signal.SIGTERM)  # which Windows does not have
 CLOSING_SECONDS = 4.0
 """What may be waited for at the end; Docker kills what takes more than ten."""
 
@@ -95,7 +93,6 @@ def lasting_objects_set_aside() -> Iterator[None]:
 
 
 def _launch(demo: gr.Blocks, settings: Settings, changes: bool) -> None:
-    os.environ.pop("GRADIO_DEBUG", None)  # `launch` would wait itself, and keep an interrupt
     pass_by_proxies(*OWN_ADDRESSES, settings.host.strip("[]"))
     try:
         demo.launch(**launch_options(settings, changes), prevent_thread_lock=True)
@@ -113,7 +110,8 @@ def close_page(demo: gr.Blocks) -> None:
     the closing has an end of its own.
     """
     if threading.current_thread() is threading.main_thread():
-        for number in (signal.SIGTERM, signal.SIGINT, _SIGHUP):
+        hangup = getattr(signal, "SIGHUP", signal.SIGTERM)  # which Windows does not have
+        for number in (signal.SIGTERM, signal.SIGINT, hangup):
             signal.signal(number, signal.SIG_IGN)
     deadline = time.monotonic() + CLOSING_SECONDS
     stop_server(demo, CLOSING_SECONDS / 2)

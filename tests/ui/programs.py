@@ -23,8 +23,9 @@ class Program(Caller):
         """before: what runs it."""
         self.url, self.port, self.output = f"http://127.0.0.1:{port}", port, output
         environment = os.environ | {"TMPDIR": str(temporary), "SPARE_PORT": str(port)}
-        environment |= {"http_proxy": "http://127.0.0.1:9", "GRADIO_DEBUG": "1"}  # nobody is there
-        environment["GRADIO_SERVER_NAME"] = "192.0.2.1"  # kept for documents: nobody has it
+        # None of these may keep it: neither address has anybody.
+        environment |= {"http_proxy": "http://127.0.0.1:9", "GRADIO_SERVER_NAME": "192.0.2.1"}
+        environment["GRADIO_DEBUG"] = "1"
         for name in ("GRADIO_TEMP_DIR", "no_proxy", "NO_PROXY"):
             environment.pop(name, None)
         app = str(ROOT / "app.py")
