@@ -3,7 +3,8 @@
 A free answer is right if it equals one of the right answers, whatever the case of its letters,
 blanks around and between its words, quotes around it or a full stop at its end. That is for short
 answers; long ones need a judge, which this is not. With choices it is right if it names the right
-one, by letter ("B", "(b)", "B.", "B. blue") or by its text. Either may begin in Markdown's bold.
+one, by letter (B, (b), B., B. blue) or by its text. Either may be in quotes, or begin in Markdown's
+bold.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from collections.abc import Mapping
 from spare_demo.evaluation.sheets import LETTERS, SheetQuestion
 from spare_demo.scenes.practice import CANNOT_TELL
 
-_LETTER = re.compile(r"\(?([A-Za-z])(?:\)|[.:)].*)?", re.DOTALL)
 _YES_NO = ("yes", "no")
 _QUOTES = "\"'“”‘’"
+_QUOTED = re.compile(rf"\s*[{_QUOTES}](.+)[{_QUOTES}]\.?\s*", re.DOTALL)
+_LETTER = re.compile(r"\(?([A-Za-z])(?:\)|[.:)].*)?", re.DOTALL)
 _BOLD = re.compile(r"\s*\*\*(.+?)\*\*", re.DOTALL)
 
 
@@ -24,6 +26,8 @@ def is_right(prediction: str, asked: SheetQuestion) -> bool:
     """Whether the prediction answers the question."""
     if bold := _BOLD.match(prediction):  # a star alone can belong to the answer: "A*"
         prediction = bold[1] + prediction[bold.end() :]
+    if quoted := _QUOTED.fullmatch(prediction):
+        prediction = quoted[1]
     prediction_text = _plain(prediction)
     right = {_plain(answer) for answer in asked.answers}
     choices = [_plain(choice) for choice in asked.choices]
