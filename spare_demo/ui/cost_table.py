@@ -50,7 +50,10 @@ def cost_html(visit: Visit, floor: Callable[[Answer], float | None]) -> str:
         lines.append(
             ("allocated", *[bytes_text(max(r.kv_cache_bytes, r.allocated_bytes)) for r in rows])
         )
-    notes = [newline_sentence(visit.result.answers)]
+    notes = [
+        newline_sentence(visit.result.answers),
+        "Each time is of one run; other work on this machine makes it longer.",
+    ]
     if which := " and ".join(visit.exploration.select_seconds):
         notes.append(
             f"Select, {which}: all {visit.exploration.n} tokens are put in order once, and every "
