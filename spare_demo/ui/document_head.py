@@ -37,6 +37,9 @@ PREVIEW_SIZE = (1200, 630)
 """In pixels; the shape in which link previews show a picture."""
 
 _FRAMES = (Path(__file__).parent / "js/frames.js").read_text("utf-8")
+# The page is in English. Else Gradio's own words, and the language in which a screen reader reads all
+# of it aloud, would be the browser's.
+_IN_ENGLISH = "Object.defineProperty(navigator, 'language', {value: 'en'});"
 _OF_GRADIO = re.compile(r'<meta\s+(?:property|name)="(?:og|twitter):[^>]*>\s*')
 
 
@@ -126,7 +129,7 @@ def with_head(html: str, address: str, preview: Preview | None) -> str:
         *(_meta("property", f"og:{name}", value) for name, value in facts.items()),
         _meta("name", "twitter:card", "summary_large_image"),
         *(_meta("name", f"twitter:{name}", value) for name, value in facts.items()),
-        f"<script>{_FRAMES}</script>",  # before any script of Gradio's
+        f"<script>{_IN_ENGLISH}\n{_FRAMES}</script>",  # before any script of Gradio's
     ]
     return _OF_GRADIO.sub("", html).replace("<head>", "<head>" + "\n".join(tags), 1)
 

@@ -58,8 +58,11 @@ def test_axe_finds_nothing_serious_and_bars_are_of_the_theme(
         viewport={"width": width, "height": 900},
         color_scheme=theme,
         reduced_motion="reduce",
+        locale="de-DE",
     )
     page = visitor.page
+    expect(visitor.find(":root")).to_have_attribute("lang", "en")  # as its words are
+    expect(page.get_by_label("Drop an image file here to upload")).to_be_attached()
     # Of scroll bars, and of the arrows of a number.
     expect(visitor.find(":root")).to_have_css("color-scheme", {"light": "normal"}.get(theme, theme))
 
