@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 import torch
@@ -119,9 +120,13 @@ def _check_pictures(
                 f"Prompt {number} has no picture in it. Put one image token into each prompt; a "
                 "prompt without a picture goes to generate as it is."
             )
-        if int(places[-1] - places[0]) >= len(places):
+        count, whole = len(places), int(places[-1] - places[0]) < len(places)
+        if whole and count == picture.slots:
+            continue
+        # Side by side, those of LLaVA are all as long, others' as long as the next pictures.
+        several = accumulate(each.slots for each in pictures[number - 1 :])
+        if not whole or count % picture.slots == 0 or count in several:
             raise ValueError(
                 f"Prompt {number} has several pictures in it. Put one image token into each prompt."
             )
-        if len(places) != picture.slots:
-            raise ValueError(_OTHER_PROCESSOR)
+        raise ValueError(_OTHER_PROCESSOR)

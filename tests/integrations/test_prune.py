@@ -372,11 +372,14 @@ def test_inputs_that_do_not_fit_are_refused_with_a_sentence(stock: Stock) -> Non
         text=[f"{image} and {image} {start}"],
         return_tensors="pt",
     )
-    two_in_the_first = stock.processor(
-        images=[noise((90, 60)), noise((60, 90))],
-        text=[f"{image} and {image} {start}", f"no picture {start}"],
-        padding=True,
-        return_tensors="pt",
+    two_in_the_first, side_by_side = (
+        stock.processor(
+            images=[noise((90, 60)), noise((60, 90))],
+            text=[f"{image}{between}{image} {start}", f"no picture {start}"],
+            padding=True,
+            return_tensors="pt",
+        )
+        for between in (" and ", "")
     )
     only_text = stock.processor(text=[f"Hello {start}"], return_tensors="pt")
     good = one_picture(stock)
@@ -385,10 +388,14 @@ def test_inputs_that_do_not_fit_are_refused_with_a_sentence(stock: Stock) -> Non
     first = int((ids[0] == placeholder).nonzero()[0])
     torn = torch.cat([ids, placeholder[None]], dim=1)
     longer = torch.cat([ids[:, :first], placeholder[None], ids[:, first:]], dim=1)
+    run = ids[ids == placeholder][None]  # once more than the pictures, as LLaVA's processor allows
+    doubled = torch.cat([ids[:, :first], run, ids[:, first:]], dim=1)
     for inputs, given, said in (
         (only_text, {}, "hold no picture"),
         (two_in_one, {}, "number of pictures, 2, is not that of the prompts, 1"),
         (two_in_the_first, {}, "Prompt 1 has several pictures"),
+        (side_by_side, {}, "Prompt 1 has several pictures"),
+        ({**good, "input_ids": doubled, "attention_mask": None}, {}, "several pictures"),
         ({**good, "input_ids": torn, "attention_mask": None}, {}, "several pictures"),
         ({**good, "input_ids": longer, "attention_mask": None}, {}, "belongs to another model"),
         ({**good, "input_ids": None}, {}, "hold no prompt"),
