@@ -47,11 +47,13 @@ def test_all_sources_give_the_same_pixels(tmp_path, hand_over):
         def readinto(self, into):
             return self.rest.readinto(into)
 
+    file = io.BytesIO(data)
+    file.seek(0, io.SEEK_END)  # where a picture that was just saved leaves it
     source = {
         "path": path,
         "str": str(path),
         "bytes": data,
-        "file": io.BytesIO(data),
+        "file": file,
         "image": PHOTO,
         "unseekable": Pipe(),
     }[hand_over]
@@ -182,9 +184,13 @@ def test_float_pictures_use_the_range_that_holds_them(top, low):
     np.testing.assert_allclose(levels(open_picture(Image.fromarray(values))), ramp(), atol=1)
 
 
-def test_float_pictures_with_holes():
-    values = np.array([[0.0, 1.0, np.nan, np.inf]], np.float32)
-    assert levels(open_picture(Image.fromarray(values))).tolist() == [[0, 255, 0, 255]]
+def test_float_pictures_with_holes_or_without_black():
+    for row, shown in (
+        ([0.5, 1.0, np.nan, np.inf], [128, 255, 0, 255]),
+        ([32_768, 65_535], [128, 255]),  # which is white still
+    ):
+        values = np.array([row], np.float32)
+        assert levels(open_picture(Image.fromarray(values))).tolist() == [shown]
     assert levels(open_picture(Image.fromarray(np.full((1, 2), np.nan, np.float32)))).max() == 0
 
 
