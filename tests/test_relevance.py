@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
 import references
 import torch
@@ -53,9 +51,10 @@ def test_aggregation_over_text_pieces() -> None:
 
 
 def test_softplus_weight_by_hand() -> None:
-    # Mean 1, population standard deviation 1: z is -1 and 1. The sample's would be 1.41.
-    expected = torch.tensor([math.log(1 + math.exp(-1)), math.log(1 + math.e)]).double()
-    torch.testing.assert_close(softplus_weight(torch.tensor([0.0, 2.0])), expected)
+    # Over all five, the equal ones too: mean 1, population standard deviation 2.
+    expected = torch.tensor([-0.5] * 4 + [2.0], dtype=torch.float64).exp().log1p()
+    score = torch.tensor([0.0] * 4 + [5.0])
+    torch.testing.assert_close(softplus_weight(score), expected)
 
 
 def test_minmax_weight_by_hand() -> None:
