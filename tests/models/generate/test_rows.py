@@ -64,13 +64,14 @@ def test_newline_rows_of_many_tokens_while_another_thread_makes_a_model() -> Non
 
 
 def test_merged_rows_stand_where_most_of_them_comes_from() -> None:
-    sources = torch.zeros(3, 6)
-    sources[0, 1] = sources[1, 4] = 1.0  # two kept tokens, then one merged of all the rest
-    sources[2, [0, 2, 3]] = torch.tensor([0.2, 0.5, 0.3])
-    merged = Selection([4, 1], features=torch.full((3, 2), 7.0), sources=sources)
+    sources = torch.zeros(4, 6)
+    sources[0, 1] = sources[1, 4] = 1.0  # two kept tokens, then two merged of the rest
+    sources[2, [2, 3]] = torch.tensor([0.6, 0.4])
+    sources[3, [0, 5]] = torch.tensor([0.7, 0.3])
+    merged = Selection([4, 1], features=torch.full((4, 2), 7.0), sources=sources)
     values, places, newlines, visual = read(merged)
-    assert values == [7, 9, 9, 7, 7, 9] and visual == 3
-    assert places == [1, 2, 5, 6, 3, 8] and newlines == [1, 2, 5]
+    assert values == [7, 9, 9, 7, 7, 7, 9] and visual == 4
+    assert places == [1, 2, 5, 6, 3, 0, 8] and newlines == [1, 2, 6]
 
 
 def test_merged_rows_without_sources() -> None:
