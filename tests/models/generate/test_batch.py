@@ -133,26 +133,26 @@ def test_given_words_are_scored_together_as_one_by_one(
 
 
 def test_words_after_one_that_ends_answers_are_scored_too(
-    tiny_model: LlavaModel, asked: list, alone: list[Answer]
+    tiny_model: LlavaModel, asked: list, alone: list[Answer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    end = tiny_model.hf.generation_config.eos_token_id
-    given = (alone[7].token_ids[0], end, alone[7].token_ids[1])
+    given, view = alone[7].token_ids[:3], asked[7][0]
+    plan = PRUNERS["fastv"].plan(view, 12)  # which is scored by itself
+    own = tiny_model.answer(view, plan, 3).token_ids
+    # Each is the model's own, after one at which its answer would have ended.
+    monkeypatch.setattr(tiny_model.hf.generation_config, "eos_token_id", [given[1], own[1]])
     score = tiny_model.score(*asked[7], given)
     (together,) = tiny_model.score_many(asked[7:8], given)
     assert score.token_ids == given
     assert score.log_probabilities == pytest.approx(together.log_probabilities, abs=2e-4)
     assert not together.by_itself
-    view = asked[7][0]  # a plan is scored by itself
-    plan = PRUNERS["fastv"].plan(view, 12)
-    own = tiny_model.answer(view, plan, 1).token_ids
-    first, past = (tiny_model.score_many([(view, plan)], ids)[0] for ids in (own, (*own, end, end)))
+    first, past = (tiny_model.score_many([(view, plan)], ids)[0] for ids in (own[:1], own))
     assert first.by_itself and not past.by_itself and len(past.log_probabilities) == 3
 
 
 def test_words_under_a_repetition_penalty_are_the_models_own(
     tiny_model: LlavaModel, asked: list, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tiny_model.hf.generation_config, "repetition_penalty", 1.8)
+    monkeypatch.setattr(tiny_model.hf.generation_config, "repetition_penalty", 0.8)
     given = tiny_model.answer(*asked[7], max_new_tokens=5).token_ids
     scores = tiny_model.score_many(asked[6:9], given)
     answers = [tiny_model.answer(view, s, max_new_tokens=5).token_ids for view, s in asked[6:9]]
