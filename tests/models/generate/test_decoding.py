@@ -189,9 +189,10 @@ def test_how_an_answer_ended(
     position = free.token_ids.index(third)
     for eos in (third, [third, 1]):
         monkeypatch.setattr(tiny_model.hf.generation_config, "eos_token_id", eos)
-        closed = tiny_model.answer(view, max_new_tokens=12)
-        assert closed.ended == "end"
-        assert closed.token_ids == free.token_ids[: position + 1]
+        for most in (12, position + 1):
+            closed = tiny_model.answer(view, max_new_tokens=most)
+            assert closed.ended == "end"
+            assert closed.token_ids == free.token_ids[: position + 1]
 
 
 def test_nothing_runs_once_a_stream_is_closed(tiny_model: LlavaModel, view: View) -> None:
