@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,6 +21,7 @@ from spare_demo.models.generate.prefill_floor import (
     prefill_floor,
     prefill_operations,
 )
+from spare_demo.pruners import PRUNERS
 
 # 32 wide, 4 heads of which 2 for keys and values, 64 in between, 3 layers.
 LAYER = 2 * 32 * 32 + 2 * 32 * 16 + 3 * 32 * 64
@@ -115,13 +115,15 @@ def test_rates_are_measured() -> None:
 def test_a_model_knows_its_floor_once_warm(
     tiny_model: LlavaModel, photo: Image.Image, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answer = tiny_model.answer(tiny_model.encode(photo, "Why?"), max_new_tokens=1)
+    view = tiny_model.encode(photo, "Why?")
+    answer = tiny_model.answer(view, max_new_tokens=1)
+    pruned = tiny_model.answer(view, PRUNERS["fastv"].plan(view, 12), 1)
+    assert pruned.kept_per_layer == (16, 10, 10)
     monkeypatch.setattr(tiny_model, "_rates", None)
     assert tiny_model.prefill_floor(answer) is None
     monkeypatch.setattr(tiny_model, "_rates", Rates(1e30, 1.0))
     others = answer.prompt_tokens - 16
-    pruned = dataclasses.replace(answer, kept_per_layer=(16, 16, 2))
-    assert tiny_model.prefill_floor(answer) == prefill_operations(tiny_model.hf, [others + 16] * 3)
-    assert tiny_model.prefill_floor(pruned) == prefill_operations(
-        tiny_model.hf, [others + 16, others + 16, others + 2]
-    )
+    for each in (answer, pruned):
+        lengths = [others + kept for kept in each.kept_per_layer]
+        assert each.prefill_operations == prefill_operations(tiny_model.hf, lengths)
+        assert tiny_model.prefill_floor(each) == each.prefill_operations
