@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,7 +14,7 @@ from stock import answer_all
 
 from spare_demo.models import Answer, LlavaModel, Model, View
 from spare_demo.models.families.qwen import QwenModel
-from spare_demo.models.generate import batch
+from spare_demo.models.generate import batch, passes
 from spare_demo.models.generate.captured_prefill import CapturedPrefill
 from spare_demo.models.generate.passes import OutOfMemory, Passes
 from spare_demo.models.generate.together import JoinedCache
@@ -136,7 +138,10 @@ def test_nothing_is_padded_and_who_is_done_leaves_the_cache(
     end = answer(tiny_model, view, PICKS, 12)[0].token_ids[2]
     monkeypatch.setattr(tiny_model.hf.generation_config, "eos_token_id", end)
     steps = watch(monkeypatch)
+    clock = SimpleNamespace(perf_counter=itertools.count().__next__)  # a second for each pass
+    monkeypatch.setattr(passes, "time", clock)
     together = answer(tiny_model, view, PICKS, 12)
+    assert all(each.decode_seconds == len(each.token_ids) - 1 for each in together)
     assert len({len(each.token_ids) for each in together}) > 1
     for done, (count, length, _) in enumerate(steps, start=1):
         going = [each for each in together if len(each.token_ids) > done]
