@@ -238,15 +238,11 @@ class Pruner(Method):
             tokens = tokens.without_question()
         before = _state(tokens.features)
         problem = f"The method {self.name!r} was asked for {k} visual tokens and"
-        try:
+        with blamed_on(self, problem):
             with torch.no_grad(), cpu_by_default():
                 selection = self._select(tokens, k)
             if isinstance(selection, Selection):
                 selection.check(tokens.n)
-        except ValueError as error:
-            if type(error).__module__.startswith("spare_demo."):  # of memory, an unloaded model
-                raise
-            raise ValueError(f"{problem} failed{_line_of(self, error)}: {error}") from error
         if _state(tokens.features) != before:  # others, and the model's answers, read them too
             raise ValueError(f"{problem} changed their features. Let its _select change a clone.")
         if not isinstance(selection, Selection):
@@ -273,6 +269,17 @@ def cpu_by_default() -> Iterator[None]:
     elsewhere = torch.get_default_device().type != "cpu"
     with torch.device("cpu") if elsewhere else nullcontext():  # which every call would pay for
         yield
+
+
+@contextmanager
+def blamed_on(method: Method, problem: str) -> Iterator[None]:
+    """A ValueError in a method's own code says so: problem, which names it, and where it was."""
+    try:
+        yield
+    except ValueError as error:
+        if type(error).__module__.startswith("spare_demo."):  # of memory, an unloaded model
+            raise
+        raise ValueError(f"{problem} failed{_line_of(method, error)}: {error}") from error
 
 
 def _line_of(method: Method, error: Exception) -> str:

@@ -13,10 +13,10 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from spare_demo.pruners.base import Method, check_budget, largest, setting
+from spare_demo.pruners.base import Method, blamed_on, check_budget, largest, setting
 from spare_demo.pruners.plan import Choice, LayerPlan, LayerReading, PlanInput, Stop
 from spare_demo.tokens import Selection, VisualTokens
 
@@ -65,7 +65,8 @@ class LayerPruner(Method):
         """The schedule for this picture and model.
 
         Raises ValueError if budget is not a whole number from 1 to n, if this schedule cannot meet
-        it (the message says which budgets it can), if the model has too few layers, and as `check`.
+        it (the message says which budgets it can), if the model has too few layers, if no run can
+        follow its stops, and as `check`.
         """
         if not hasattr(view, "tokens"):  # VisualTokens, a path
             raise ValueError(
@@ -84,7 +85,9 @@ class LayerPruner(Method):
             )
         if k == n:
             return LayerPlan(self, n, depth, k, ())
-        return LayerPlan(self, n, depth, k, self.stops(n, depth, k), self.entering(view.tokens, k))
+        plan = LayerPlan(self, n, depth, k, self.stops(n, depth, k), self.entering(view.tokens, k))
+        _check_stops(plan)
+        return plan
 
     def places(self, depth: int) -> tuple[int, ...]:
         """Where `stop_layers` lie in a model of so many; ValueError for one too shallow for it."""
@@ -162,6 +165,35 @@ class OneStop(LayerPruner):
 
     def counted(self, plan: LayerPlan) -> float:
         return float(plan.last if self.budget_is_average else plan.budget)
+
+
+def _check_stops(plan: LayerPlan) -> None:
+    """Raise ValueError unless its stops ascend and each keeps some of the rows left."""
+    layer, left = 0, plan.enters
+    for stop in plan.stops:
+        rows = stop.keep + stop.merged
+        if not (layer < stop.layer < plan.depth and 1 <= stop.keep <= rows <= left):
+            raise ValueError(
+                f"The method {plan.method.name!r} cannot leave {rows} of {left} visual rows before "
+                f"layer {stop.layer} of {plan.depth}. Let its stops go from layer 1 to "
+                f"{plan.depth - 1} in turn, and each keep 1 row or more of those left."
+            )
+        layer, left = stop.layer, rows
+
+
+def chosen(method: LayerPruner, reading: LayerReading, stop: Stop) -> Choice:
+    """What a method's `choose` gives; ValueError, naming the method, where it raises one or keeps
+    other rows than the stop says.
+    """
+    problem = f"The method {method.name!r} was asked for {stop.keep} rows before layer {stop.layer}"
+    with blamed_on(method, f"{problem} and"):
+        choice = method.choose(reading, stop)
+        if not isinstance(choice, Choice):
+            raise ValueError("its choose returned no Choice. Let it return one.")
+        kept = Selection(choice.kept).check(len(reading.visual)).order
+    if len(kept) != stop.keep:
+        raise ValueError(f"{problem} and kept {len(kept)}. Let its choose keep {stop.keep}.")
+    return replace(choice, kept=kept)
 
 
 def most_attended(reading: LayerReading, stop: Stop, ahead: bool = False) -> Choice:

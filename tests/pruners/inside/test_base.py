@@ -16,13 +16,13 @@ from spare_demo import PRUNERS, VisualTokens
 from spare_demo.pruners import LayerPruner
 from spare_demo.pruners.base import largest
 from spare_demo.pruners.dart import spread_out
-from spare_demo.pruners.inside.base import depths
+from spare_demo.pruners.inside.base import chosen, depths
 from spare_demo.pruners.inside.dart import Dart
 from spare_demo.pruners.inside.fastv import FastV
 from spare_demo.pruners.inside.pyramiddrop import PyramidDrop
 from spare_demo.pruners.inside.sparsevlm import SparseVLM, cluster, ones_rotated, raters
 from spare_demo.pruners.inside.v2drop import V2Drop
-from spare_demo.pruners.plan import LayerPlan, LayerSet, Stop
+from spare_demo.pruners.plan import Choice, LayerPlan, LayerSet, Stop
 
 METHODS = [method for method in PRUNERS.values() if isinstance(method, LayerPruner)]
 every_method = pytest.mark.parametrize("method", METHODS, ids=[m.name for m in METHODS])
@@ -357,3 +357,49 @@ def test_sparsevlm_plus_listens_to_half_of_few_heads() -> None:
     given = reading(attention, [1, 2, 3], image_inputs=image, text_inputs=text, **still)
     choice = SparseVLM(version="2.0").choose(given, Stop(1, 2))
     assert choice.kept.tolist() == [2, 1] and choice.merge is None
+
+
+class Own(LayerPruner):
+    """A method of someone's own."""
+
+    name, title, summary = "own", "Own", "Whatever it is told."
+
+    def __init__(self, stops: tuple[Stop, ...] = (), returned: Any = None) -> None:
+        self.told, self.returned = stops, returned
+
+    def stops(self, n: int, depth: int, k: int) -> tuple[Stop, ...]:
+        return self.told
+
+    def choose(self, reading: Any, stop: Stop) -> Choice:
+        return self.returned(stop.keep)
+
+
+@pytest.mark.parametrize(
+    ("returned", "problem"),
+    [
+        (lambda k: Choice(torch.arange(k - 1)), r"kept 7\. Let its choose keep 8"),
+        (lambda k: Choice(torch.arange(k + 1)), "kept 9"),
+        (lambda k: Choice(torch.zeros(k)), "failed: "),
+        (lambda k: Choice(torch.zeros(k, dtype=torch.long)), "failed: .*more than once"),
+        (lambda k: Choice(torch.arange(k) - 1), "failed: .*negative"),
+        (lambda k: Choice(torch.arange(k) + 9), "failed: Patch index 16 does not exist"),
+        (lambda k: torch.arange(k), "failed: its choose returned no Choice"),
+        (lambda k: int("x"), r"failed in line \d+ of .*test_base: invalid literal"),
+    ],
+)
+def test_what_is_not_the_rows_of_the_stop_is_refused(returned: Any, problem: str) -> None:
+    near: Any = SimpleNamespace(visual=torch.arange(3, 19))
+    with pytest.raises(ValueError, match=f"'own' was asked for 8 rows before layer 2.*{problem}"):
+        chosen(Own(returned=returned), near, Stop(2, 8))
+
+
+@pytest.mark.parametrize(
+    "stops",
+    [
+        *((Stop(0, 9),), (Stop(32, 9),), (Stop(2, 0, 9),), (Stop(2, 577),)),
+        *((Stop(3, 9), Stop(3, 8)), (Stop(3, 9), Stop(2, 8)), (Stop(2, 8), Stop(3, 7, 2))),
+    ],
+)
+def test_stops_that_no_run_can_follow_are_refused(stops: tuple[Stop, ...]) -> None:
+    with pytest.raises(ValueError, match="'own' cannot leave"):
+        Own(stops).plan(asked(), 300)
