@@ -7,6 +7,7 @@ the settings with it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from html import escape
@@ -175,8 +176,9 @@ def _control(field: Any, value: Any) -> gr.Dropdown | gr.Number | gr.Textbox:
     choices = ["True", "False"] if isinstance(value, bool) else field.metadata.get("choices")
     if choices:
         return gr.Dropdown(list(choices), value=str(value), **shown)
-    # Limits are the method's to say, in a sentence.
-    return gr.Textbox(value, **shown) if isinstance(value, str) else gr.Number(value, **shown)
+    if isinstance(value, str) or not math.isfinite(value):  # which a number's box leaves empty
+        return gr.Textbox(str(value), **shown)
+    return gr.Number(value, **shown)  # limits are the method's to say, in a sentence
 
 
 _SIDE = 10  # of a patch in a sketch, in units of its own

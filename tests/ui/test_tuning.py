@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import dataclass, fields
 from html import unescape
 
 import pytest
 
 from spare_demo.models import LlavaModel
 from spare_demo.pruners import PRUNERS
-from spare_demo.pruners.base import GROUPS
+from spare_demo.pruners.base import GROUPS, setting
+from spare_demo.pruners.random import Random
 from spare_demo.ui.tuning import (
     HEADING,
     NOT_HERE,
     Reasons,
+    _control,
     able,
     about_html,
     choose,
@@ -98,6 +102,18 @@ def test_what_the_controls_send_is_the_menus_value() -> None:
         choose("zoo-prune", fields, [2.5, 0.01])
     with pytest.raises(ValueError, match="Choose a number from"):
         choose("zoo-prune", fields, [64, None])
+
+
+@dataclass(frozen=True)
+class Endless(Random):
+    reach: float = setting(float("inf"), "Reach", "How far it sees.")
+
+
+def test_a_setting_that_is_infinite_can_be_sent_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(PRUNERS, "random", Endless())
+    part = _control(fields(Endless)[-1], Endless().reach)
+    sent = json.loads(json.dumps(part.value, allow_nan=False))  # as the page has it
+    assert choose("random", ["reach"], [sent]) == "random"
 
 
 @pytest.mark.parametrize("name", PRUNERS)
