@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from spare_demo.cuda_graphs import is_out_of_memory
 from spare_demo.pruners.blocks import too_few_blocks
 from spare_demo.pruners.fields import FIELDS, missing_reason
 from spare_demo.pruners.plan import LayerPlan, PlanInput
@@ -224,7 +225,7 @@ class Pruner(Method):
         A method that merges makes `budget` rows; its `order` holds the tokens that they grew from.
 
         Raises ValueError if tokens are no VisualTokens, if budget is not a whole number from 1 to
-        tokens.n, as `check`, and, naming the method, where its `_select` raises one or keeps
+        tokens.n, as `check`, and, naming the method, where its `_select` fails or keeps
         another number of tokens. The tokens are not modified.
         """
         if not isinstance(tokens, VisualTokens):
@@ -273,13 +274,20 @@ def cpu_by_default() -> Iterator[None]:
 
 @contextmanager
 def blamed_on(method: Method, problem: str) -> Iterator[None]:
-    """A ValueError in a method's own code says so: problem, which names it, and where it was."""
+    """A ValueError in a method's own code says so: problem, which names it, and where it was.
+
+    So does any error in the code of another package, whose author would not find it in a log.
+    """
     try:
         yield
-    except ValueError as error:
-        if type(error).__module__.startswith("spare_demo."):  # of memory, an unloaded model
+    except Exception as error:
+        fault = not isinstance(error, ValueError)
+        sources = (error, method) if fault else (error,)
+        ours = any(type(source).__module__.startswith("spare_demo.") for source in sources)
+        if ours or is_out_of_memory(error):  # an unloaded model, a fault of this package, memory
             raise
-        raise ValueError(f"{problem} failed{_line_of(method, error)}: {error}") from error
+        words = f"{type(error).__name__}: {error}" if fault else error
+        raise ValueError(f"{problem} failed{_line_of(method, error)}: {words}") from error
 
 
 def _line_of(method: Method, error: Exception) -> str:

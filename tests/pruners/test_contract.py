@@ -203,6 +203,8 @@ class Own(Pruner):
         (lambda k: Selection([0] * k), r"failed in line \d+ of .*contract: Patch index 0 is in"),
         (lambda k: Selection([[0.5] * k]), r"failed in line \d+ of .*contract: "),
         (lambda k: int("x"), r"failed in line \d+ of .*contract: invalid literal for int"),
+        (lambda k: {}[k], r"failed in line \d+ of .*contract: KeyError: 8"),
+        (lambda k: torch.ones(2) @ torch.ones(3), r"failed in line \d+ of .*: RuntimeError: "),
     ],
 )
 def test_what_is_not_a_set_of_the_budget_is_refused(returned: Any, problem: str) -> None:
@@ -210,11 +212,12 @@ def test_what_is_not_a_set_of_the_budget_is_refused(returned: Any, problem: str)
         Own(returned).select(picture(), 8)
 
 
-def test_memory_that_runs_out_in_a_method_is_no_fault_of_the_method() -> None:
+@pytest.mark.parametrize("kind", [OutOfMemory, torch.OutOfMemoryError])
+def test_memory_that_runs_out_in_a_method_is_no_fault_of_the_method(kind: type) -> None:
     def run_out(k: int) -> Selection:
-        raise OutOfMemory("Full.")
+        raise kind("Full.")
 
-    with pytest.raises(OutOfMemory, match=r"^Full\.$"):
+    with pytest.raises(kind, match=r"^Full\.$"):
         Own(run_out).select(picture(), 8)
 
 
