@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from html import escape
 
+from spare_demo.models import Answer
 from spare_demo.render.base import data_address
 from spare_demo.render.colours import BLUE, VERMILION
 from spare_demo.render.display import Display
@@ -36,7 +37,12 @@ def merged_html(visit: Visit, budget: int, token: float | None, layer: float | N
         label, selection = visit.titles[slot], selections.get(slot)
         display: Display | None = None
         if selection is None:  # inside the language model, where the layers have their own
-            display = _in_layer(visit, slot, token, layer)
+            answer = visit.result.answers.get(slot)
+            if answer is not None and visit.result.budget == budget:
+                display = _in_layer(visit, slot, answer, token, layer)
+            elif visit.exploration.methods[slot].merges:
+                words = f"What {label} merges at a budget of {budget} is known once it answered."
+                figures.append(f'<p class="note">{escape(words)}</p>')
         elif selection.sources is not None and token:
             display = source_map(visit.canvas, selection.sources, int(token) - 1, label)
         elif selection.sources is not None:
@@ -51,10 +57,11 @@ def _is_place(value: object) -> bool:
     return isinstance(value, int | float) and abs(value) < _MOST
 
 
-def _in_layer(visit: Visit, slot: str, token: float | None, layer: float | None) -> Display | None:
-    """What is merged in a layer of the language model; None where no layer merges, or unknown."""
-    answer = visit.result.answers.get(slot)
-    if answer is None or not any(layer_set.merged_rows for layer_set in answer.layer_sets):
+def _in_layer(
+    visit: Visit, slot: str, answer: Answer, token: float | None, layer: float | None
+) -> Display | None:
+    """What is merged in a layer of the language model; None where no layer merges."""
+    if not any(layer_set.merged_rows for layer_set in answer.layer_sets):
         return None
     depth = len(answer.kept_per_layer)
     at = depth - 1 if layer is None else max(0, min(int(layer), depth - 1))

@@ -82,3 +82,15 @@ def test_what_was_merged_inside_the_language_model_is_that_of_the_layer_looked_a
     with pytest.raises(ValueError, match=r"In layer 1 of 3 B FastV has merged nothing\."):
         merged_html(done, 8, 1, 0)
     assert "In layer 3 of 3" in merged_html(done, 8, 1, 99)  # of a deeper model, looked at before
+
+
+def test_what_merges_inside_the_language_model_waits_for_the_answer_at_the_budget(
+    guide: Guide, photo_file: str
+) -> None:
+    visit = guide.look(page_request(photo_file, "What is it?", "vscan-whole", "visionzip"))
+    *_, done = guide.answer(visit, 8)
+    for one, budget in ((visit, 8), (done, 12)):  # stopped before, and at rest on another budget
+        shown = merged_html(one, budget, 0)
+        assert f"What A VScan merges at a budget of {budget} is known once" in shown
+        assert "B VisionZip merged" in shown
+    assert "In layer 3 of 3 A VScan still has" in merged_html(done, 8, 0)
