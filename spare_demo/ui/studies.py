@@ -183,7 +183,7 @@ class Studies:
         exploration = explore_on(model, view, choose(names, visit.request.seed), k)
         settings = visit.request.options(budget=k)
         result = start_result(exploration, settings, model.name, model.revision)
-        answers = _answers(visit, exploration.methods, k)
+        answers = _answers(visit, exploration.methods, k) if _answers_here(visit) else {}
         result = dataclasses.replace(result, answers=answers, errors=exploration.errors(k))
         write = studies_html.ManyHtml(visit.canvas, reasons, visit.truth)
         total, drawn = len(names) + 1, time.monotonic()

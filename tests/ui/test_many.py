@@ -68,8 +68,8 @@ def test_what_is_there_is_not_asked_again(handlers, visit, passes) -> None:
 def test_without_answers_there_are_sets_and_errors(handlers, visit, passes) -> None:
     passes.clear()
     unknown = dataclasses.replace(visit, unknown=True)
-    _, step = handlers.studies.all_methods(8, unknown)
-    assert passes == [] and "error 0." in step["many"] and "answers follow" not in step["many"]
+    _, step = handlers.studies.all_methods(visit.result.budget, unknown)
+    assert passes == [] and "error 0." in step["many"] and "answer" not in step["many"]
 
 
 def test_words_of_the_model_are_no_markup(handlers, visit) -> None:
