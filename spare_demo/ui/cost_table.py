@@ -54,7 +54,7 @@ def cost_html(visit: Visit, floor: Callable[[Answer], float | None]) -> str:
         newline_sentence(visit.result.answers),
         "Each time is of one run; other work on this machine makes it longer.",
     ]
-    if which := " and ".join(visit.exploration.select_seconds):
+    if which := " and ".join(sorted(visit.exploration.select_seconds)):
         notes.append(
             f"Select, {which}: all {visit.exploration.n} tokens are put in order once, and every "
             "budget takes the first of them."

@@ -68,6 +68,12 @@ def test_each_selection_has_its_time_where_methods_run_apart(guide: Guide, photo
     assert "put in order once" not in html
 
 
+def test_methods_whose_picks_are_prefixes_are_named_in_order(guide: Guide, photo_file: str) -> None:
+    # SPARE is run after the others.
+    looked = guide.look(page_request(photo_file, "What is it?", "spare", "anti-relevance"))
+    assert "Select, A and B:" in cost_html(answered(guide, looked), lambda answer: None)
+
+
 def test_what_enters_under_a_plan_has_its_time(guide: Guide, photo_file: str) -> None:
     looked = guide.look(page_request(photo_file, "What is it?", "fastv", "vscan-whole"))
     visit = answered(guide, looked, 8)
