@@ -129,7 +129,7 @@ class Studies:
     def second(self, other: str, budget: object, visit: Visit) -> Iterator[PageChanges]:
         """Another question on the same picture: how far relevance and picks moved."""
         question, request = self.settings.check_question(other), visit.request
-        if not question or not request.question:
+        if not request.question or question in ("", request.question):
             raise ValueError("This compares two questions. Ask one above and type the other here.")
         k, first = slider_budget(self.model, budget, visit), visit.exploration
         picture = first.view.picture
