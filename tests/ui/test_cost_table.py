@@ -52,6 +52,8 @@ def test_stages_stand_in_the_order_of_the_run(visit: Visit) -> None:
     assert found["encode"] == [
         f"{seconds_text(visit.exploration.view.picture.encode_seconds)}, once for this picture"
     ]
+    once = seconds_text(visit.exploration.view.relevance_seconds)
+    assert found["relevance"] == [f"{once}, once for this question"]
     together = seconds_text(visit.exploration.select_seconds["A"])
     assert found["select"] == ["–", f"{together} together"]
     n = visit.exploration.n
@@ -86,15 +88,16 @@ def test_what_enters_under_a_plan_has_its_time(guide: Guide, photo_file: str) ->
 
 
 def test_no_gain_is_said_plainly(visit: Visit) -> None:
-    same = dict.fromkeys(("unpruned", "A", "B"), visit.result.answers["unpruned"])
+    whole = dataclasses.replace(visit.result.answers["unpruned"], newline_tokens=24)
+    same = dict.fromkeys(("unpruned", "A", "B"), whole)
     html = cost_html(with_result(visit, answers=same), lambda answer: None)
     assert "not known" in html and "Floor:" not in html
-    assert html.count("no gain in prefill time") == 2
+    assert html.count("no gain in prefill time") == 2 and "24 newline tokens go in" in html
 
 
 def test_what_was_set_aside_is_told_apart_from_the_cache(visit: Visit) -> None:
     own = {
-        label: dataclasses.replace(answer, allocated_bytes=answer.kv_cache_bytes)
+        label: dataclasses.replace(answer, allocated_bytes=answer.kv_cache_bytes * (label == "B"))
         for label, answer in visit.result.answers.items()
     }
     visit = with_result(visit, answers=own)
