@@ -8,6 +8,8 @@ import re
 import pytest
 from visits import with_result
 
+from spare_demo.analysis.answer_shift import Change
+from spare_demo.analysis.first_words import Candidate
 from spare_demo.ui.answers import answers_html, asked_html, own_html
 from spare_demo.ui.visit import Visit
 
@@ -56,6 +58,7 @@ def test_one_long_answer_makes_the_type_of_all_smaller(visit) -> None:
 def test_each_pruned_answer_is_compared_with_the_whole(visit, text: str, verdict: str) -> None:
     html = answers_html(said(visit, unpruned="two red stars", A=text), 5)
     assert verdict in cards(html)[1]
+    assert ("ends here" in html) == (text in ("", "two red"))
     assert "verdict" not in cards(html)[0]
     assert "grade" not in html, "nobody knows the true answer"
 
@@ -112,6 +115,27 @@ def test_answers_say_which_budget_they_are_for(visit) -> None:
     assert 'class="answers stale"' not in fresh and 'stale-note" hidden' in fresh
 
 
+def test_first_words_have_bars_and_the_one_of_all_tokens_is_named(visit) -> None:
+    found = (
+        Candidate("no", {"unpruned": 0.25, "A": 0.9, "B": 0.125}),
+        Candidate(EVIL, {"unpruned": 0.75, "A": 0.1, "B": 0.5}),
+    )
+    html = answers_html(visit, 5, candidates=found)
+    widths = re.findall(r"width:([^%]+)%", html)
+    assert widths == ["25.0", "90.0", "12.5", "75.0", "10.0", "50.0"]
+    assert "as the first word: 0.75 from all tokens, 0.10 from A, 0.50 from B." in html
+    assert "0.75 ·" in cards(html)[0] and "0.10 ·" in cards(html)[1]
+    assert "<script" not in html and html.count("&lt;script&gt;") == 5
+
+
+def test_an_own_set_has_the_probabilities_before_and_now(visit) -> None:
+    change = Change(0.25, (" a", EVIL), whole=(0.5, 0.5), pruned=(0.5, 0.1))
+    html = own_html("a", 5, visit.result.answers["A"], None, change)
+    assert "KL of the first word: 0.25 nats. Probability of the unpruned answer: 0.05" in html
+    assert "(was 0.25); word by word: “a” 0.50 (was 0.50), “&lt;script&gt;" in html
+    assert "” 0.10 (was 0.50)." in html and "<script" not in html
+
+
 def test_what_is_being_written_is_told_from_what_waits(visit) -> None:
     writing = with_result(
         visit, answers={"unpruned": visit.result.answers["unpruned"]}, partial_text={"A": "two re"}
@@ -120,6 +144,8 @@ def test_what_is_being_written_is_told_from_what_waits(visit) -> None:
     assert "prefill" in first
     assert "two re" in a and "answering" in a
     assert "waiting for its turn" in b
+    stopped = answers_html(dataclasses.replace(writing, stopped=True), 5)
+    assert [word in stopped for word in ("stopped", "not asked", "waiting")] == [True, True, False]
 
 
 def test_answers_are_read_out_once_all_that_can_be_are_there(visit) -> None:
@@ -148,6 +174,8 @@ def test_nothing_that_was_said_becomes_markup(visit) -> None:
     writing = with_result(said(visit, unpruned=EVIL), partial_text={"B": EVIL})
     answers = {label: writing.result.answers[label] for label in ("unpruned", "A")}
     shown = answers_html(with_result(writing, answers=answers), 5)
+    shown += answers_html(said(visit, unpruned=f"{EVIL} one", A=f"{EVIL} two {EVIL}"), 5)
+    assert "<mark>two</mark> &lt;script&gt;" in shown
     for html in (shown, own_html(EVIL, 5, None, None, None)):
         assert "<script" not in html
         assert "&lt;script&gt;" in html
