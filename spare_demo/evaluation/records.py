@@ -87,7 +87,7 @@ _READ: dict[str, Callable[[str], Any]] = {
     "str": str,
     "int": int,
     "float": float,
-    "bool": lambda text: bool(int(text)),
+    "bool": lambda text: bool(("0", "1").index(text)),
     "Budget": read_cell,
 }
 

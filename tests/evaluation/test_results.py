@@ -108,7 +108,13 @@ def test_a_file_that_another_program_wrote_again_is_whole(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "line"), [(b",nan", b",", 2), (b",", b";", 1), (b",1,ocr", b",True,ocr", 2)]
+    ("old", "new", "line"),
+    [
+        (b",nan", b",", 2),
+        (b",", b";", 1),
+        (b",1,ocr", b",True,ocr", 2),
+        (b",1,ocr", b",2,ocr", 2),
+    ],
 )
 def test_lines_that_another_program_spoilt_are_refused_and_stay(
     tmp_path: Path, old: bytes, new: bytes, line: int
