@@ -131,22 +131,31 @@ def read_records(file: Path, kind: type[T]) -> tuple[list[T], bool]:
     records: list[T] = []
     # No translation of line ends: an answer may hold any of them. A mark at the start is Excel's.
     text = io.TextIOWrapper(io.BytesIO(whole), "utf-8-sig", "replace", newline="")
-    bad = 0
-    for cells in (reader := csv.reader(text)):
-        if bad:
-            raise ValueError(
-                f"Line {bad} of {file} is not as evaluate writes it, so another program has "
-                "changed the file. Restore the file that was measured, or choose another folder. "
-                "To change a copy, keep commas between cells, and nan where there is no number."
-            )
-        if reader.line_num == 1 and cells == names:
-            continue
+
+    def record_of(cells: Sequence[str]) -> T | None:
         try:
-            values = [make(cell) for make, cell in zip(types, cells, strict=True)]
+            return kind(*(make(cell) for make, cell in zip(types, cells, strict=True)))
         except ValueError:
-            bad = reader.line_num
+            return None
+
+    bad = end = 0
+    for cells in (reader := csv.reader(text)):
+        start, end = end + 1, reader.line_num
+        if start == 1 and cells == names:
             continue
-        records.append(kind(*values))
+        if not bad and (record := record_of(cells)):
+            records.append(record)
+            continue
+        # A quote too many takes the lines after it into its cell.
+        swallowed = csv.reader(line for cell in cells for line in cell.splitlines())
+        if bad or any(map(record_of, swallowed)):
+            raise ValueError(
+                f"Line {bad or start} of {file} is not as evaluate writes it, so another program "
+                "has changed the file. Restore the file that was measured, or choose another "
+                "folder. To change a copy, keep commas between cells, and nan where there is no "
+                "number."
+            )
+        bad = start
     return records, torn or bad > 0
 
 

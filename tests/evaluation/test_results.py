@@ -114,6 +114,7 @@ def test_a_file_that_another_program_wrote_again_is_whole(tmp_path: Path) -> Non
         (b",", b";", 1),
         (b",1,ocr", b",True,ocr", 2),
         (b",1,ocr", b",2,ocr", 2),
+        (b"s,p1,0", b'"s,p1,0', 2),
     ],
 )
 def test_lines_that_another_program_spoilt_are_refused_and_stay(
