@@ -215,7 +215,8 @@ def _engine(
         load_model, arguments.model, arguments.device, bits=arguments.bits, system=arguments.system
     )
     leave_out = ALL in arguments.methods
-    skip = options.tell if arguments.skip_bad else refuse
+    # Above the bar, which else would begin the sentence's line.
+    skip = functools.partial(tqdm.write, file=sys.stderr) if arguments.skip_bad else refuse
     if arguments.workers == 1 and not arguments.address:
         model = load_it(report=options.tell)
         return fit(model, experiment, leave_out), functools.partial(run, model, skip=skip)

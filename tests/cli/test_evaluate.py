@@ -197,7 +197,8 @@ def test_own_data_with_bad_lines(
     assert not (tmp_path / "out").exists()
     assert measure(*data, "--skip-bad") == 0
     err = capsys.readouterr().err
-    assert "Line 2 of own.jsonl" in err and "b.png (line 3 of own.jsonl)" in err
+    assert "Line 2 of own.jsonl" in err
+    assert "\rThe picture b.png (line 3 of own.jsonl)" in err  # where the bar was
     _, rows, places = load(tmp_path / "out")
     assert {row.picture for row in rows} == {"a.png"}
     assert {row.method for row in rows} == {"unpruned", "spare", "random"}
