@@ -166,7 +166,9 @@ def evaluate(arguments: argparse.Namespace, settings: Settings) -> None:
             results.sort()
     # As the file has them, so that the same comes out whenever it is summed up.
     record, rows, places = load(arguments.out)
-    summaries = summarise(rows, places, arguments.reference, arguments.resamples)
+    # An earlier command may have named another method first.
+    reference = arguments.reference or next(iter(experiment.methods), None)
+    summaries = summarise(rows, places, reference, arguments.resamples)
     _write(arguments, record, summaries)
 
 

@@ -135,6 +135,10 @@ def test_the_same_command_measures_nothing_twice(
     assert file.read_bytes() == whole
     assert (tmp_path / "out" / "summary.md").read_text() == text
     assert report.exists()
+    # The reference is the first method, as the help says, in whatever order they were measured.
+    assert measure("--questions", "20", methods=("random", "spare")) == 0
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert summary["sets"]["held-out"]["reference"] == "random"
     capsys.readouterr()
     assert measure("--questions", "21") == 1
     assert "other settings (questions)" in capsys.readouterr().err
