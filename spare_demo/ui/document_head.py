@@ -37,8 +37,8 @@ PREVIEW_SIZE = (1200, 630)
 """In pixels; the shape in which link previews show a picture."""
 
 _FRAMES = (Path(__file__).parent / "js/frames.js").read_text("utf-8")
-# The page is in English. Else Gradio's own words, and the language in which a screen reader reads all
-# of it aloud, would be the browser's.
+# The page is in English. Else Gradio's own words would be in the browser's language, and a screen
+# reader would read all of it aloud as if it were.
 _IN_ENGLISH = "Object.defineProperty(navigator, 'language', {value: 'en'});"
 _OF_GRADIO = re.compile(r'<meta\s+(?:property|name)="(?:og|twitter):[^>]*>\s*')
 

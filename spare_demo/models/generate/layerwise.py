@@ -21,7 +21,7 @@ from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 
 from spare_demo.models.base import ModelError
 from spare_demo.models.generate.cache import CACHE
-from spare_demo.pruners.inside.base import chosen
+from spare_demo.pruners.inside.base import choose_rows
 from spare_demo.pruners.plan import Choice, LayerPlan, LayerSet
 
 READABLE = ("llama", "mistral", "qwen2", "qwen2_5_vl_text", "gemma")
@@ -82,7 +82,7 @@ class LayerwiseRun:
                 reading = LayerReading(
                     self._decoder, self.cache, index, before, hidden, visual, text, inputs, rotary
                 )
-                choice = chosen(plan.method, reading, stop)
+                choice = choose_rows(plan.method, reading, stop)
                 kept = choice.kept.to(hidden.device).sort().values
                 rows.shorten(kept, choice)
                 merged = hidden[0, :0]

@@ -181,7 +181,7 @@ def _check_stops(plan: LayerPlan) -> None:
         layer, left = stop.layer, rows
 
 
-def chosen(method: LayerPruner, reading: LayerReading, stop: Stop) -> Choice:
+def choose_rows(method: LayerPruner, reading: LayerReading, stop: Stop) -> Choice:
     """What a method's `choose` gives; ValueError, naming the method, where it raises one or keeps
     other rows than the stop says.
     """

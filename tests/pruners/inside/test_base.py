@@ -16,7 +16,7 @@ from spare_demo import PRUNERS, VisualTokens
 from spare_demo.pruners import LayerPruner
 from spare_demo.pruners.base import largest
 from spare_demo.pruners.dart import spread_out
-from spare_demo.pruners.inside.base import chosen, depths
+from spare_demo.pruners.inside.base import choose_rows, depths
 from spare_demo.pruners.inside.dart import Dart
 from spare_demo.pruners.inside.fastv import FastV
 from spare_demo.pruners.inside.pyramiddrop import PyramidDrop
@@ -390,7 +390,7 @@ class Own(LayerPruner):
 def test_what_is_not_the_rows_of_the_stop_is_refused(returned: Any, problem: str) -> None:
     near: Any = SimpleNamespace(visual=torch.arange(3, 19))
     with pytest.raises(ValueError, match=f"'own' was asked for 8 rows before layer 2.*{problem}"):
-        chosen(Own(returned=returned), near, Stop(2, 8))
+        choose_rows(Own(returned=returned), near, Stop(2, 8))
 
 
 @pytest.mark.parametrize(
