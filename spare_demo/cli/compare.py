@@ -235,13 +235,13 @@ def _load(arguments: argparse.Namespace) -> Model:
         arguments.model,
         arguments.device,
         bits=arguments.bits,
-        report=print,
+        report=options.tell,
         language_model=not arguments.without_language_model,
         system=arguments.system,
     )
     # Why `auto` took it says the same, and whether the model for photos has room here.
     for note in model.notes if arguments.model == AUTO else (model.description, *model.notes):
-        options.print_wrapped(note)
+        options.tell(note)
     return model
 
 
