@@ -26,6 +26,16 @@ def test_the_film_is_made_step_by_step_and_saved(visitor, tmp_path: Path) -> Non
     expect(visitor.find("#ask")).to_be_visible()
 
 
+def test_a_link_that_cannot_be_copied_is_there_to_be_opened(reader) -> None:
+    page = reader.page
+    reader.unfold("keep")
+    page.evaluate("SPARE.reallyCopy = SPARE.copy; SPARE.copy = async () => false")
+    reader.find(".copy-link").click()
+    link = reader.find(".copy-link + .copied a")
+    expect(link).to_have_attribute("href", page.evaluate("SPARE.link.make()"))
+    page.evaluate("SPARE.copy = SPARE.reallyCopy")
+
+
 def test_a_file_can_be_taken_for_a_minute(reader) -> None:
     kept = reader.page.evaluate("""() => {
         const real = window.setTimeout;

@@ -27,14 +27,17 @@ SPARE.link = {
   },
 
   async copy(button) {
-    const address = SPARE.link.make();
-    let note = 'Copied.';
+    const address = SPARE.link.make(), note = button.nextElementSibling;
     if (!await SPARE.copy(address)) {
-      history.replaceState(null, '', address);
-      note = 'The link is in the address bar.';
-    } else if (!new URL(address).searchParams.has('scene')) {
-      note = 'Copied. The link holds settings only, so the picture must be chosen again.';
+      // Within another site's page, as on the Hugging Face hub, no address bar shows it either.
+      const link = Object.assign(document.createElement('a'), {href: address, target: '_blank'});
+      link.textContent = 'this link';
+      note.replaceChildren('This browser does not let the page copy. Copy ', link, ' by hand.');
+    } else if (new URL(address).searchParams.has('scene')) {
+      note.textContent = 'Copied.';
+    } else {
+      note.textContent =
+        'Copied. The link holds settings only, so the picture must be chosen again.';
     }
-    button.nextElementSibling.textContent = note;
   },
 };
