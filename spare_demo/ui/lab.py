@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import secrets
 import time
 from collections.abc import Iterator, Sequence
@@ -249,7 +250,9 @@ class Lab:
 
     def _picture(self, bench: Bench, row: Row) -> str:
         path = self.folder / f"{row.set}-{row.picture}.png"
-        if not path.exists():
+        try:
+            os.utime(path)  # in use again: not to be the oldest when the next one is drawn
+        except FileNotFoundError:
             self.folder.mkdir(parents=True, exist_ok=True)
             sets.save(row.set, int(row.picture), path)
             keep_latest(self.folder, _FILES)
