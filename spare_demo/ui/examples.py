@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -149,8 +150,9 @@ def draw_scene(which: str, seed: int, folder: Path) -> Example:
 
 def keep_latest(folder: Path, most: int) -> None:
     """Delete the oldest files of a folder until so many are left."""
-    for old in sorted(folder.iterdir(), key=lambda file: file.stat().st_mtime)[:-most]:
-        old.unlink(missing_ok=True)
+    with suppress(FileNotFoundError):  # another visitor's event is deleting them
+        for old in sorted(folder.iterdir(), key=lambda file: file.stat().st_mtime)[:-most]:
+            old.unlink(missing_ok=True)
 
 
 def find(examples: Sequence[Example], key: str, question: str) -> tuple[bool, str | None]:

@@ -102,6 +102,9 @@ def test_old_scenes_leave_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     made = [examples.new_scene(tmp_path).path for _ in range(5)]
     assert len(list(tmp_path.iterdir())) == 3
     assert Path(made[-1]).exists()
+    listed = [*tmp_path.iterdir(), tmp_path / "deleted meanwhile, by another event"]
+    monkeypatch.setattr(Path, "iterdir", lambda folder: iter(listed))
+    assert Path(examples.new_scene(tmp_path).path).exists()
 
 
 def test_missing_examples_are_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
