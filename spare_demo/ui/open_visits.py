@@ -58,7 +58,7 @@ class OpenVisits:
         self.close_idle()
         with self._lock:
             name, now = hash(current_session()), time.monotonic()
-            self._asked[name] = max(self._asked.get(name, 0.0), now if asked is None else asked)
+            self._asked[name] = max(self._asked.pop(name, 0.0), now if asked is None else asked)
             if len(self._asked) > MOST_ASKING:
                 del self._asked[next(iter(self._asked))]
             self._visits[key] = visit, now
