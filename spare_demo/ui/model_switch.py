@@ -116,7 +116,7 @@ class ModelSwitch:
             if self._following is not None:
                 raise ModelError("Another model is loaded. Wait until the page reopens.")
             self._cancelled.clear()
-            title = Path(name_wanted).name if os.path.isdir(name_wanted) else name_wanted
+            title = Path(name_wanted).resolve().name if os.path.isdir(name_wanted) else name_wanted
             self.loading, self.outcome = title, f"{title} could not be loaded."
             self.outcome = self._load_or_return(settings, report, progress)
             return self.outcome

@@ -72,6 +72,15 @@ def test_the_old_model_is_gone_and_the_new_one_follows(
         model_switch.change("built-in", 16, said.append)
 
 
+def test_a_folder_has_its_own_name_while_it_is_loaded(
+    model_switch: ModelSwitch, tiny_next_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tiny_next_folder)
+    names: list[str] = []
+    model_switch.change(".", 16, lambda _: names.append(model_switch.loading))
+    assert names == ["tiny-llava-next"]  # "" would say that nothing is
+
+
 @pytest.mark.parametrize("one_fits", [False, True])
 def test_the_old_model_goes_first_only_where_one_fits(
     model_switch: ModelSwitch,
