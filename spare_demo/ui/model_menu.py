@@ -225,5 +225,5 @@ def _download_text(count: int) -> str:
 def _seconds_text(offer: Offer) -> str:
     seconds = offer.seconds
     if seconds is None:
-        return "long: fewer bits are slow here" if offer.room.fits else "–"
+        return "long: fewer bits are slow here" if offer.room.fits and offer.unpacks else "–"
     return rough_seconds_text(seconds)

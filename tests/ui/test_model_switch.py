@@ -227,6 +227,17 @@ def test_fewer_bits_fit_and_are_estimated_where_they_are_fast(
     assert ("long: fewer bits are slow here" in offers_html([seven])) is (slowness > 1)
 
 
+def test_the_table_does_without_times_while_another_model_is_read(
+    model_switch: ModelSwitch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "free_bytes", lambda device: 64 * 10**9)
+    model_switch.model.close("It made room.")
+    (tiny,) = model_switch.offers(16, ["tiny-llava"])
+    assert tiny.room.fits and tiny.seconds is None
+    assert "<td>–</td>" in offers_html([tiny])
+    assert "a question takes" not in tiny_needs(model_switch)
+
+
 def test_methods_of_the_start_that_the_new_model_lacks_are_left_out(
     model_switch: ModelSwitch, tiny_qwen_folder: Path
 ) -> None:

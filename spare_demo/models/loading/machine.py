@@ -19,9 +19,8 @@ from functools import cache
 
 import torch
 
-from spare_demo.models.base import ModelError
 from spare_demo.models.families import FAMILIES
-from spare_demo.models.generate.passes import OutOfMemory
+from spare_demo.models.generate.passes import ModelUnloadedError, OutOfMemory
 from spare_demo.models.generate.prefill_floor import Rates
 from spare_demo.models.loading import hub, memory
 from spare_demo.models.loading.catalogue import (
@@ -131,8 +130,9 @@ class Offer:
         room, vision_room: whether it fits.
         download, vision_download: bytes still to be moved.
         seconds: of one question with three answers of 16 tokens and the most visual tokens, by
-            arithmetic from measured rates; None where it does not fit or quantised weights are
-            unpacked in every pass. Real ones take longer.
+            arithmetic from measured rates; None where it does not fit, `unpacks`, or nothing can
+            be measured just now. Real ones take longer.
+        unpacks: whether quantised weights are unpacked in every pass, which takes long.
     """
 
     entry: Entry
@@ -141,6 +141,7 @@ class Offer:
     download: int
     vision_download: int
     seconds: float | None
+    unpacks: bool
 
 
 def offers(
@@ -172,7 +173,7 @@ def _offer(entry: Entry, options: LoadOptions, rates: Callable[[torch.dtype], Ra
         answers, which are written in step, at the rate at which the weights are read."""
         try:
             measured = rates(room.number_format.arithmetic)
-        except (OutOfMemory, ModelError):
+        except (OutOfMemory, ModelUnloadedError):
             return None
         tokens = family.most_tokens_of(config)
         prefills = 2 * weights.linear * (tokens + 2 * _KEPT + 3 * _WORDS)
@@ -180,12 +181,13 @@ def _offer(entry: Entry, options: LoadOptions, rates: Callable[[torch.dtype], Ra
         read = _ANSWER * weights.bytes(room.number_format.weights, options.bits)
         return (prefills + tower) / measured.product + read / measured.bandwidth
 
-    is_timed = room.fits and not unpacks_in_every_pass(options.device, options.bits)
+    unpacks = unpacks_in_every_pass(options.device, options.bits)
     return Offer(
         entry,
         room,
         vision_room,
         0 if is_cached else weights.count * stored + text,
         0 if is_cached else vision.count * stored + text,
-        seconds() if is_timed else None,
+        seconds() if room.fits and not unpacks else None,
+        unpacks,
     )
