@@ -212,8 +212,8 @@ class Resident(Answering):
     def _weights_that_are_no_numbers(self) -> Iterator[str]:
         """Their names."""
         for name, module in self.hf.named_modules():
-            if isinstance(module, PackedLinear) and not module.is_finite:
-                yield f"{name}.weight"
+            if isinstance(module, PackedLinear):
+                yield from (f"{name}.{part}" for part in module.damaged)
         for part in self._parts:
             for name, weight in part.named_parameters():
                 if weight.is_meta or not weight.is_floating_point():  # elsewhere, or quantised

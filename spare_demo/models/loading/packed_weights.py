@@ -35,7 +35,7 @@ class PackedLinear(nn.Module):
         in_features, out_features: as of ``nn.Linear``.
         packed: weights and bias in the kernels' own order; None once the model is closed.
         packed_bytes: what they take.
-        is_finite: whether none of the weights is NaN or infinite.
+        damaged: "weight" and "bias", whichever holds NaN or infinity.
     """
 
     packed: Any
@@ -44,8 +44,13 @@ class PackedLinear(nn.Module):
         """weight: (out_features, in_features); both in the number format they are packed in."""
         super().__init__()
         self.out_features, self.in_features = weight.shape
-        self.packed_bytes = weight.nbytes + (0 if bias is None else bias.nbytes)
-        self.is_finite = all(bool(bound.isfinite()) for bound in weight.aminmax())
+        parts = {"weight": weight} if bias is None else {"weight": weight, "bias": bias}
+        self.packed_bytes = sum(part.nbytes for part in parts.values())
+        self.damaged = [
+            name
+            for name, part in parts.items()
+            if not all(bound.isfinite() for bound in part.aminmax())
+        ]
 
 
 class Bfloat16Linear(PackedLinear):

@@ -47,11 +47,12 @@ def test_a_layer_is_the_linear_layer_of_its_rounded_weights(
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
-def test_weights_that_are_no_numbers_are_noticed(value: float) -> None:
+@pytest.mark.parametrize("part", ["weight", "bias"])
+def test_weights_that_are_no_numbers_are_noticed(part: str, value: float) -> None:
     layer = nn.Linear(3, 2).requires_grad_(False)
-    assert NarrowLinear(layer).is_finite
-    layer.weight[1, 2] = value
-    assert not NarrowLinear(layer).is_finite
+    assert not NarrowLinear(layer).damaged
+    getattr(layer, part).view(-1)[1] = value
+    assert NarrowLinear(layer).damaged == [part]
 
 
 def load(

@@ -44,11 +44,12 @@ def test_a_layer_is_the_linear_layer(
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
-def test_weights_that_are_no_numbers_are_noticed(value: float) -> None:
+@pytest.mark.parametrize("part", ["weight", "bias"])
+def test_weights_that_are_no_numbers_are_noticed(part: str, value: float) -> None:
     layer = nn.Linear(3, 2, dtype=torch.bfloat16).requires_grad_(False)
-    assert Bfloat16Linear(layer).is_finite
-    layer.weight[1, 2] = value
-    assert not Bfloat16Linear(layer).is_finite
+    assert not Bfloat16Linear(layer).damaged
+    getattr(layer, part).view(-1)[1] = value
+    assert Bfloat16Linear(layer).damaged == [part]
 
 
 def load(folder: Path, monkeypatch: pytest.MonkeyPatch, packed: bool = True) -> Model:
