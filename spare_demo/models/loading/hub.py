@@ -30,6 +30,7 @@ from spare_demo.models.loading.hub_refusals import (
     causes,
     get_again,
     is_missing_file,
+    is_overloaded,
     is_unreachable,
     refusal,
 )
@@ -52,7 +53,8 @@ def no_progress(done: int, total: int) -> None:
 def config_folder(repository: str, file: str = "config.json") -> Path:
     """The folder of a repository's newest commit in the hub's cache, with one small file in it.
 
-    Its name is the commit. Where the hub cannot be reached, the commit that was used last.
+    Its name is the commit. Where the hub cannot be reached or takes no request for now, the
+    commit that was used last.
 
     Raises ModelError where it is not there and not to be had; the message says why.
     """
@@ -62,7 +64,7 @@ def config_folder(repository: str, file: str = "config.json") -> Path:
         return Path(hf_hub_download(repository, file)).parent
     except Exception as error:
         path = cached(repository, file)
-        if path is not None and is_unreachable(error):
+        if path is not None and (is_unreachable(error) or is_overloaded(error)):
             return path.parent
         raise refusal(repository, error) from error
 

@@ -92,6 +92,12 @@ def is_missing_file(error: BaseException) -> bool:
     return isinstance(error, HfHubHTTPError) and error.response.status_code == 404
 
 
+def is_overloaded(error: BaseException) -> bool:
+    """Whether the hub took no request for now, or failed on its own side."""
+    status = error.response.status_code if isinstance(error, HfHubHTTPError) else 0
+    return status == 429 or status >= 500
+
+
 def is_unreachable(error: BaseException) -> bool:
     """Whether the hub gave no answer at all, as where a page to log in to the network stands before
     it, or is not to be asked."""

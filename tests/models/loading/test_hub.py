@@ -346,13 +346,15 @@ def test_a_hub_out_of_reach_is_said_within_ten_seconds(
     assert time.monotonic() - start < 10
 
 
+@pytest.mark.parametrize("status", [0, 429, 500, 503])
 def test_what_is_cached_is_used_without_a_hub(
-    served: LocalHub, photo: Any, monkeypatch: pytest.MonkeyPatch
+    status: int, served: LocalHub, photo: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = load_model(TINY, "cpu")
     assert first.name == TINY and "Hugging Face hub" in first.description
     assert "No relevance" in first.notes[0]
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    served.faults.status = status  # that it answers, and 0 for none at all
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", not status)
     again = load_model(TINY, "cpu")
     assert again.revision == first.revision == served.commit(TINY)[:12]
     ours, theirs = (m.answer(m.encode(photo, QUESTION), None, 4) for m in (again, first))
