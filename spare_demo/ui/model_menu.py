@@ -93,7 +93,7 @@ def model_menu(demo: gr.Blocks, model_switch: ModelSwitch) -> Callable[[Any], No
         def show(done: int, total: int) -> None:
             nonlocal shown
             if total == 0:
-                packing = "" if bits == 16 else f" and packing them in {bits} bits"
+                packing = "" if bits == 16 or vision else f" and packing them in {bits} bits"
                 progress(None, desc=f"Reading the weights{packing}")
             elif time.monotonic() > shown + _PAUSE or done == total:
                 shown = time.monotonic()

@@ -101,7 +101,7 @@ def load_model(
     options = LoadOptions(
         place,
         spread,
-        bits=bits,
+        bits=bits if language_model else 16,  # nothing else is quantised
         report=report,
         make_room=lambda: None if instead_of is None else _close(instead_of, progress),
         given_back=freed,

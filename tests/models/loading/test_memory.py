@@ -16,7 +16,15 @@ import transformers
 from PIL import Image
 
 from spare_demo.cuda_graphs import is_out_of_memory
-from spare_demo.models import LlavaModel, ModelError, TextTower, View, load_model, resident
+from spare_demo.models import (
+    LlavaModel,
+    ModelError,
+    TextTower,
+    View,
+    bits_of,
+    load_model,
+    resident,
+)
 from spare_demo.models.families.llava_next import LlavaNextModel
 from spare_demo.models.generate.passes import OutOfMemory, Passes
 from spare_demo.models.loading import checkpoint as reading
@@ -425,6 +433,8 @@ def test_bits_without_bitsandbytes_say_how_to_get_it(
     monkeypatch.setattr(reading.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ModelError, match="pip install bitsandbytes"):
         load_model(str(tiny_folder), device="cpu", bits=8)
+    vision = load_model(str(tiny_folder), device="cpu", bits=8, language_model=False)
+    assert bits_of(vision.revision) == 16  # there is nothing to quantise
     with pytest.raises(
         ModelError, match=r"^A model in 5 bits is not possible\. Choose 16, 8 or 4\.$"
     ):
