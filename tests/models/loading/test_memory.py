@@ -54,10 +54,9 @@ def test_equal_configs_are_counted_once(
     tiny_model: LlavaModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     built: list[Any] = []
-    kind = transformers.LlavaForConditionalGeneration
-    monkeypatch.setattr(
-        transformers, kind.__name__, lambda config: built.append(config) or kind(config)
-    )
+    theirs = module.transformers  # which may be another object than an earlier import's
+    kind = theirs.LlavaForConditionalGeneration
+    monkeypatch.setattr(theirs, kind.__name__, lambda config: built.append(config) or kind(config))
     counts = []
     for words in (311, 311, 312):  # a vocabulary that no other test counts
         config = copy.deepcopy(tiny_model.hf.config)
