@@ -58,13 +58,12 @@ def download_tensors(
 
     Raises ModelError: not to be had, damaged on the hub, or no room on the disk; it says so.
     """
-    folder = Path(constants.HF_HOME) / "spare-demo" / repository.replace("/", "--") / commit
-    target = folder / f"{name}.safetensors"
+    target = _place(repository, commit, name)
     if _is_whole(target):
         return target
     begun = False
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        target.parent.mkdir(parents=True, exist_ok=True)
         with WeakFileLock(target.with_suffix(".lock")):  # of several processes one downloads it
             if _is_whole(target):
                 return target
@@ -88,6 +87,17 @@ def download_tensors(
             f"What was downloaded of {repository} is damaged. Try again: it is downloaded again."
         )
     return target
+
+
+def is_kept(repository: str, name: str, file: str = "config.json") -> bool:
+    """Whether what `download_tensors` calls so is here, of the newest known commit with a file."""
+    newest = hub.cached(repository, file)
+    return newest is not None and _is_whole(_place(repository, newest.parent.name, name))
+
+
+def _place(repository: str, commit: str, name: str) -> Path:
+    folder = Path(constants.HF_HOME) / "spare-demo" / repository.replace("/", "--") / commit
+    return folder / f"{name}.safetensors"
 
 
 @dataclass(frozen=True)

@@ -22,11 +22,12 @@ import torch
 from spare_demo.models.families import FAMILIES
 from spare_demo.models.generate.passes import ModelUnloadedError, OutOfMemory
 from spare_demo.models.generate.prefill_floor import Rates
-from spare_demo.models.loading import hub, memory
+from spare_demo.models.loading import hub, hub_tensors, memory
 from spare_demo.models.loading.catalogue import (
     BUILT_IN,
     CATALOGUE,
     LLAVA_7B,
+    OPENAI_CLIP,
     PUBLISHED,
     TINY_LLAVA,
     Entry,
@@ -34,6 +35,7 @@ from spare_demo.models.loading.catalogue import (
 )
 from spare_demo.models.loading.memory import LoadOptions, Room, free_bytes, needed_bytes, size_words
 from spare_demo.models.loading.number_format import suited_format, unpacks_in_every_pass
+from spare_demo.models.loading.text_tower import text_side_is_here
 
 _WORDS = 60  # of a prompt, in tokens
 _ANSWER = 16  # tokens
@@ -165,8 +167,11 @@ def _offer(entry: Entry, options: LoadOptions, rates: Callable[[torch.dtype], Ra
     vision_room = memory.plan_room(config, family, replace(options, language_model=False, bits=16))
     weights = memory.count_weights(config, family)
     vision = memory.count_weights(memory.without_language_model(config), family)
-    stored, text = config.dtype.itemsize, memory.TEXT_SIDE if family.clip_tower else 0
-    is_cached = hub.is_complete(str(entry.source))
+    stored, repository = config.dtype.itemsize, str(entry.source)
+    needs_text = family.clip_tower and not text_side_is_here(*OPENAI_CLIP)
+    text = memory.TEXT_SIDE if needs_text else 0
+    is_whole = hub.is_complete(repository)
+    has_vision = is_whole or hub_tensors.is_kept(repository, "vision")
 
     def seconds() -> float | None:
         """Three prefills and the tower's pass at the rate of a matrix product; each token of the
@@ -186,8 +191,8 @@ def _offer(entry: Entry, options: LoadOptions, rates: Callable[[torch.dtype], Ra
         entry,
         room,
         vision_room,
-        0 if is_cached else weights.count * stored + text,
-        0 if is_cached else vision.count * stored + text,
+        text + (0 if is_whole else weights.count * stored),
+        text + (0 if has_vision else vision.count * stored),
         seconds() if room.fits and not unpacks else None,
         unpacks,
     )

@@ -258,6 +258,14 @@ def _is_read(name: str) -> bool:
     return name.startswith(("visual.ln_post.", "visual.proj")) or not name.startswith("visual.")
 
 
+def text_side_is_here(name: str, pretrained: str) -> bool:
+    """Whether `TextTower.from_open_clip` would download nothing."""
+    repository = open_clip.get_pretrained_cfg(name, pretrained)["hf_hub"].rstrip("/")
+    if hub.cached(repository, WEIGHTS_FILE) is not None:
+        return True
+    return hub_tensors.is_kept(repository, "text-side", CONFIG_FILE)
+
+
 def text_side_of(source: Path | str, config: Any) -> Path | tuple[str, str] | None:
     """Where the text side lies of a checkpoint that the table does not know; None if unknown.
 

@@ -25,10 +25,13 @@ from safetensors.torch import load_file
 
 from spare_demo.comparison.pipeline import compare
 from spare_demo.models import LlavaModel, ModelError, load_model
+from spare_demo.models.generate.prefill_floor import Rates
 from spare_demo.models.loading import hub, hub_tensors, memory, text_tower
 from spare_demo.models.loading import load as loading
 from spare_demo.models.loading.catalogue import CATALOGUE, OPENAI_CLIP
 from spare_demo.models.loading.hub_refusals import refusal
+from spare_demo.models.loading.machine import offers
+from spare_demo.models.loading.memory import TEXT_SIDE, LoadOptions
 from spare_demo.models.loading.text_tower import TextTower
 from spare_demo.pruners import PRUNERS
 
@@ -436,6 +439,29 @@ def test_the_vision_side_alone_keeps_the_same_tokens(
     assert result.finished and not result.answers and result.reconstruction is not None
     for label in ("spare", "cdpruner"):
         assert torch.equal(result.selections[label].order, both.selections[label].order)
+
+
+def test_a_download_is_what_is_not_here_yet(
+    served: LocalHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = "tiny-llava"
+    monkeypatch.setitem(CATALOGUE, name, replace(CATALOGUE[name], source=TINY))
+
+    def downloads() -> tuple[int, int]:
+        rates = Rates(bandwidth=1e9, product=1e9)
+        (offer,) = offers(LoadOptions(torch.device("cpu")), lambda dtype: rates, [name])
+        return offer.download, offer.vision_download
+
+    whole, vision = downloads()
+    assert whole > vision > TEXT_SIDE
+    vision_of(served)
+    assert downloads() == (whole, TEXT_SIDE)
+    commit = hub.config_folder(CLIP, text_tower.CONFIG_FILE).name
+    files = [text_tower.WEIGHTS_FILE]
+    hub_tensors.download_tensors(CLIP, commit, files, text_tower._is_read, "text-side")
+    assert downloads() == (whole - TEXT_SIDE, 0)
+    whole_files()
+    assert downloads() == (0, 0)
 
 
 def test_what_needs_the_language_model_says_so(tiny_folder: Path, photo: Any) -> None:
