@@ -126,8 +126,9 @@ def load_model(
             model = _load(BUILT_IN, dataclasses.replace(options, bits=16), (why,))
     elif name in CATALOGUE:
         model = _load(CATALOGUE[name], options, ())
-    elif name and os.path.isdir(name):  # False also for what is too long to be a path
-        model = _load_other(Path(name), options)
+    # No shell has read "~" on the page. False also for what is too long to be a path.
+    elif name and os.path.isdir(folder := os.path.expanduser(name)):
+        model = _load_other(Path(folder), options)
     elif isinstance(name, str) and re.fullmatch(_REPOSITORY, name):
         model = _load_other(name, options)
     else:

@@ -50,8 +50,11 @@ def test_a_local_folder(tiny_model: LlavaModel, tiny_folder: Path) -> None:
     assert not tiny_model.hf.training
 
 
-def test_a_folder_is_named_by_a_path_or_with_a_slash_at_its_end(tiny_folder: Path) -> None:
-    for name in (tiny_folder, f"{tiny_folder}/"):
+def test_a_folder_is_named_by_a_path_or_as_in_a_shell(
+    tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tiny_folder.parent))
+    for name in (tiny_folder, f"{tiny_folder}/", f"~/{tiny_folder.name}"):
         model = load_model(name, device="cpu")  # type: ignore[arg-type]
         assert model.name == tiny_folder.name
 
