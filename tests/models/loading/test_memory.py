@@ -423,6 +423,20 @@ def test_what_torch_keeps_for_itself_is_free(monkeypatch: pytest.MonkeyPatch) ->
     assert module.free_bytes(CUDA) == 8
 
 
+@pytest.mark.parametrize(
+    ("limit", "free"), [("10000\n", 6000), ("20000\n", 9000), ("max\n", 9000), ("", 9000)]
+)
+def test_a_container_has_no_more_than_its_limit(
+    limit: str, free: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "memory.max").write_text(limit)
+    (tmp_path / "memory.current").write_text("6000\n")
+    (tmp_path / "memory.stat").write_text("anon 3500\ninactive_file 2000\nactive_file 500\n")
+    monkeypatch.setattr(module, "Path", lambda folder: tmp_path)
+    monkeypatch.setattr(module.psutil, "virtual_memory", lambda: SimpleNamespace(available=9000))
+    assert module.free_bytes(CPU) == free
+
+
 # --- quantised weights ---
 
 
