@@ -222,7 +222,8 @@ def test_fewer_bits_fit_and_are_estimated_where_they_are_fast(
         monkeypatch.setattr(module, "bfloat16_slowness", lambda: slowness)
     rates = Rates(bandwidth=10e9, product=1e12)
     monkeypatch.setattr(type(model_switch.model), "measure_rates", lambda self, dtype: rates)
-    seven = next(o for o in model_switch.offers(4) if o.entry.name == "llava-1.5-7b")
+    (seven,), (wide,) = (model_switch.offers(bits, ["llava-1.5-7b"]) for bits in (4, 16))
+    assert seven.vision_room == wide.vision_room  # of which nothing is quantised
     assert seven.room.fits and (seven.seconds is not None) is (slowness < 1)
     assert ("long: fewer bits are slow here" in offers_html([seven])) is (slowness > 1)
 

@@ -26,11 +26,13 @@ from spare_demo.models import (
     resident,
 )
 from spare_demo.models.families.llava_next import LlavaNextModel
+from spare_demo.models.families.qwen import QwenModel
 from spare_demo.models.generate.passes import OutOfMemory, Passes
 from spare_demo.models.loading import checkpoint as reading
 from spare_demo.models.loading import load as loading
 from spare_demo.models.loading import memory as module
 from spare_demo.models.loading import number_format
+from spare_demo.models.loading.catalogue import published_config
 from spare_demo.models.loading.memory import LoadOptions, Room, Weights
 from spare_demo.models.loading.number_format import NumberFormat, suited_format, uniform
 
@@ -421,6 +423,19 @@ def test_what_torch_keeps_for_itself_is_free(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(torch.cuda, "memory_reserved", lambda gpu: 10)
     monkeypatch.setattr(torch.cuda, "memory_allocated", lambda gpu: 7)
     assert module.free_bytes(CUDA) == 8
+
+
+def test_tied_words_lie_twice_in_a_narrow_model() -> None:
+    tied = published_config("qwen2.5-vl-3b")
+    untied = copy.deepcopy(tied)
+    untied.tie_word_embeddings = False
+    weights, narrow = (
+        module.count_weights(tied, QwenModel),
+        NumberFormat(torch.float16, torch.float32),
+    )
+    given = QwenModel, weights, LoadOptions(CPU), narrow
+    more = module.needed_bytes(tied, *given) - module.needed_bytes(untied, *given)
+    assert more == 2 * 151_936 * 2048
 
 
 @pytest.mark.parametrize(
