@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,9 @@ def test_a_run_shows_more_after_every_scene(lab: Lab) -> None:
         assert f"{s['bench'].done} of 3 scenes" in s["progress"]
         assert "SPARE" in s["curve_words"]
     assert "Done: 3 of 3 scenes" in last["progress"]
+    # Of each question an answer with all tokens, and one of each method at each budget.
+    asked, answered = map(int, re.findall(r"(\d+) (?:questions|answers)", last["progress"]))
+    assert answered == 5 * asked == len(last["bench"].rows)
     lines = Path(last["download"]["value"]).read_bytes().decode().split("\r\n")
     assert len(lines) - 2 == len(last["bench"].rows)
     assert lines[0].startswith("set,picture,number,question")
