@@ -100,6 +100,7 @@ def test_foreign_keys_and_empty_values_do_not_count() -> None:
         ("a=sparse", "A: there is no method 'sparse' here"),
         ("a=spare%3Asquash%3Dflat", "no method 'spare:squash=flat' here, or not with these"),
         ("k=577", "A budget of '577' does not fit this model's 576 tokens"),
+        ("k=0", "A budget of '0'"),
         ("k=-3", "A budget of '-3'"),
         ("k=1e3", "A budget of '1e3'"),
         ("k=٣", "A budget of '٣'"),
