@@ -170,8 +170,7 @@ class Text:
             place = f'transform="translate({self.x:g} {self.y:g}) rotate(-90)"'
         side = {"l": "start", "m": "middle", "r": "end"}[self.anchor[0]]
         look = ' dominant-baseline="central"' if self.anchor[1] == "m" else ""
-        if drawable(self.words) == self.words and len(self.words) > 1:
-            width = font(self.size).getlength(self.words)
+        if len(self.words) > 1 and (width := font(self.size).getlength(drawable(self.words))):
             look += f' textLength="{width:.4g}" lengthAdjust="spacingAndGlyphs"'
         return (
             f'<text {place} font-size="{self.size}" fill="{hex_of(self.colour)}" '

@@ -27,10 +27,16 @@ def font(size: int) -> ImageFont.FreeTypeFont:
 
 
 def drawable(text: str) -> str:
-    """The text in letters that the font has; a letter it lacks becomes '?'."""
-    plain = unicodedata.normalize("NFKD", text.translate(_SPELLED))
-    plain = "".join(letter for letter in plain if not unicodedata.combining(letter))
-    return "".join(x if " " <= x <= "~" or x in "·…" else "?" for x in plain)
+    """The text in letters that the font has; a letter it lacks becomes '?', a wide one '??'."""
+    return "".join(map(_drawable_letter, text.translate(_SPELLED)))
+
+
+def _drawable_letter(letter: str) -> str:
+    parts = unicodedata.normalize("NFKD", letter)
+    plain = "".join(part for part in parts if not unicodedata.category(part).startswith("M"))
+    if all(" " <= part <= "~" or part == "·" for part in plain):
+        return plain
+    return "??" if unicodedata.east_asian_width(letter) in "WF" else "?"
 
 
 def shorten(text: str, width: float, size: int) -> str:

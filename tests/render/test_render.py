@@ -277,7 +277,7 @@ def test_numbers():
 
 
 def test_drawn_text_has_only_letters_of_the_font():
-    assert drawable("ρ ≤ 3 × é 漢") == "rho <= 3 x e ?"
+    assert drawable("ρ ≤ 3 × é… я 漢 한") == "rho <= 3 x e... ? ?? ??"
     assert shorten("a long label of a method", 80, 16).endswith("…")
     assert font(16).getlength(shorten("a long label of a method", 80, 16)) <= 80
 

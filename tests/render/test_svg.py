@@ -17,10 +17,11 @@ from spare_demo.pruners.plan import LayerSet
 from spare_demo.render.canvas import Canvas
 from spare_demo.render.colours import BLUE, VERMILION, cividis, hex_of
 from spare_demo.render.curves import CurveChart
-from spare_demo.render.display import Display
+from spare_demo.render.display import Display, Text
 from spare_demo.render.legend import DROPPED, PHOTO
 from spare_demo.render.maps import heatmap, pick_order
 from spare_demo.render.overlay import difference, kept_overlay, layer_overlay, merged_overlay
+from spare_demo.render.text import drawable, font
 
 SVG = "{http://www.w3.org/2000/svg}"
 ODD = "A <b> & “B”"
@@ -226,6 +227,13 @@ def test_curves_of_many_methods_are_all_named_within_the_picture_and_look_differ
     assert len(set(looks)) == len(names) + 1  # and random's
     traces = [(trace.line.color, trace.line.dash) for trace in chart.figure.data[1:]]
     assert len(set(traces)) == len(traces)
+
+
+@pytest.mark.parametrize("text", ["cut off…", "été", "слово", "漢字", "हिन्दी"])
+def test_words_are_as_wide_as_in_the_png_in_any_letters(text: str) -> None:
+    (part,) = ET.fromstring(f"<g>{Text(0, 0, text, 40, BLUE).svg()}</g>")
+    assert part.text == text
+    assert float(part.attrib["textLength"]) == font(40).getlength(drawable(text))
 
 
 def test_a_curve_of_zeros_is_drawn() -> None:
