@@ -57,7 +57,9 @@ def png(display: Display, result: Result) -> bytes:
 def svg(display: Display, result: Result) -> bytes:
     """The SVG file, which says as the PNG does what it was made of."""
     origin = f"</title><desc>{escape(_origin(result))}</desc>"
-    return display.svg.replace("</title>", origin, 1).encode()
+    text = display.svg.replace("</title>", origin, 1)
+    # What is pasted from a PDF may hold characters that no XML file may.
+    return re.sub(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]", "?", text).encode()
 
 
 def _origin(result: Result) -> str:

@@ -93,6 +93,13 @@ def test_it_holds_every_panel_chosen_as_png_and_svg(
     assert result.answers["unpruned"].text in readme
 
 
+def test_an_svg_is_xml_whatever_was_pasted_into_the_question(result: Result) -> None:
+    pasted = dataclasses.replace(result, question="Which\x02ever\x0c\uffff?")
+    for name, data in opened(cite(pasted, ("comparison", "kept"))).items():
+        if name.endswith(".svg"):
+            assert "Which?ever??" in "".join(ET.fromstring(data.decode()).itertext())
+
+
 def test_a_panel_that_is_not_there_is_refused(result: Result) -> None:
     with pytest.raises(ValueError, match=r"There is no panel 'nonsense'\. Choose from: comp"):
         cite(result, ("nonsense",))
