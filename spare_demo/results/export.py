@@ -184,6 +184,8 @@ def _readme(result: Result, sentences: dict[str, str], link: str | None) -> str:
     answers = "\n".join(lines) or "  none: the model was loaded without its language model"
     captions = "\n\n".join(f"{name}: {sentence}" for name, sentence in sentences.items())
     packages = ", ".join(f"{name} {number}" for name, number in versions().items())
+    panels = " ".join(dict.fromkeys(name.partition("-")[0] for name in sentences))
+    flag = f" --panels {panels}" if panels else ""
     link_text = f"\nThe same settings on the page:\n  {link}\n" if link else ""
     model = result.model
     local = model not in CATALOGUE and "/" not in model  # its path is nobody else's business
@@ -193,7 +195,7 @@ def _readme(result: Result, sentences: dict[str, str], link: str | None) -> str:
         f"Model: {result.model} {result.revision}\n"
         f"Answers:\n{answers}\n\n"
         f"Draw this again, without a model, from result.json (it holds the picture):\n"
-        f"  python -m spare_demo compare --from result.json --out again\n"
+        f"  python -m spare_demo compare --from result.json --out again{flag}\n"
         f"Ask the model again:\n"
         f"  {command_line(result)}\n{where}{link_text}\n"
         f"To cite the methods and this program: references.bib.\n"

@@ -88,6 +88,8 @@ def test_it_holds_every_panel_chosen_as_png_and_svg(
         np.testing.assert_array_equal(np.asarray(image), np.asarray(photo))
     readme = files["README.txt"].decode()
     assert command_line(result) in readme
+    drawn = "kept order weight leftover relevance difference comparison reconstruction kl"
+    assert f" --from result.json --out again --panels {drawn}\n" in readme
     assert "https://example.org/?k=5" in readme
     assert f"Question: {QUESTION}" in readme
     assert result.answers["unpruned"].text in readme
