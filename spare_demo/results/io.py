@@ -249,12 +249,15 @@ def _check(result: Result, size: tuple[int, int]) -> None:
     by_label = (result.selections, result.weights, result.leftover)
     if any(set(values) != before for values in by_label) or set(result.plans) != labels - before:
         raise ValueError
-    arrays = (result.relevance, *result.weights.values(), *result.leftover.values())
-    if result.reconstruction is None or any(a is not None and len(a) != n for a in arrays):
+    maps = (result.relevance, *result.weights.values(), *result.leftover.values())
+    arrays = [a for a in maps if a is not None]
+    if result.reconstruction is None or any(len(a) != n for a in arrays):
         raise ValueError
     errors, kl = result.reconstruction, result.kl
     spread = (errors.random.mean, errors.random.low, errors.random.high)
     _check_curves(errors.budgets, (*errors.errors.values(), *spread, errors.bound))
+    if not all(values.isfinite().all() for values in (*arrays, *spread, errors.bound)):
+        raise ValueError
     if kl is not None:
         _check_curves(kl.budgets, (*kl.series.values(), *kl.random))
     entering = (plan.entering for plan in result.plans.values())
