@@ -105,11 +105,12 @@ class Canvas:
             return words
         return f"{words} of the {'tiles' if index else 'base view'}"
 
-    def keep(self, flags: Flags) -> Image.Image:
-        """The dimmed canvas with the flagged tokens (n,) as they are; a new RGB image."""
+    def keep(self, flags: Flags, other: Image.Image | None = None) -> Image.Image:
+        """The dimmed canvas with the flagged tokens (n,) as they are, or as in another picture of
+        the canvas; a new RGB image."""
         mask = Image.new("L", self.size, 0)
         mask.paste(self.spread(flags.astype(np.uint8) * 255), self.origin)
-        return Image.composite(self.image, self.dim, mask)
+        return Image.composite(other or self.image, self.dim, mask)
 
     def cells(self, picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """A view (rows, cols, patch, patch, 3) of the cells of a canvas-sized array (h, w, 3)."""

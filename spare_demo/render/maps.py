@@ -181,7 +181,7 @@ def pick_order(canvas: Canvas, order: Indices, colour: Colour, label: str) -> Di
     fill[picks], flags[picks] = shades, True
 
     items: list[Item] = [
-        Photo(0, 0, canvas.dim),
+        Photo(0, 0, canvas.keep(flags, canvas.grey)),
         Fill(canvas, flags, fill, PICKED_OPACITY),
         Outline(canvas, flags, (255, 255, 255), max(1, line_width(canvas.patch) // 2)),
     ]

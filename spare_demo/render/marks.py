@@ -139,7 +139,7 @@ class Hatch:
 
 @dataclass(frozen=True, eq=False)
 class Fill:
-    """Colours over the flagged tokens of a canvas, through which the grey photo is seen.
+    """Colours over the flagged tokens of a canvas, through which what lies below is seen.
 
     colours: (n, 3). opacity: of the colours, 0 to 1.
     """
@@ -151,7 +151,7 @@ class Fill:
 
     def paint(self, image: Image.Image, scale: int) -> None:
         colours, (x, y) = self.canvas.spread(self.colours), self.canvas.origin
-        ground = self.canvas.grey.crop((x, y, x + colours.width, y + colours.height))
+        ground = image.crop((x, y, x + colours.width, y + colours.height))
         mask = self.canvas.spread(self.flags.astype(np.uint8) * 255)
         image.paste(Image.blend(ground, colours, self.opacity), (x, y), mask)
 

@@ -138,6 +138,8 @@ def test_order(canvas: Canvas) -> None:
     filled = [r for r in root.iter(f"{SVG}rect") if r.attrib.get("fill-opacity") == "0.8"]
     corners = [(int(r.attrib["x"]), int(r.attrib["y"])) for r in filled]
     assert corners == [canvas.rectangle(token)[:2] for token in (3, 4, 9)]
+    x0, y0, x1, y1 = canvas.rectangle(9)  # below the colour as bright as in the picture
+    assert (ground(root)[y0:y1, x0:x1] == np.asarray(canvas.grey)[y0:y1, x0:x1]).all()
     assert words(root) == ["1", "2", "3", "B: order of the 3 tokens kept", "first (1)", "last (3)"]
     on_dark, _, on_light, *_ = (part.attrib["fill"] for part in root.iter(f"{SVG}text"))
     assert (on_dark, on_light) == ("#ffffff", "#000000")
