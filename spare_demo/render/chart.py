@@ -16,6 +16,7 @@ from typing import Any
 import plotly.graph_objects as go
 
 from spare_demo.render.colours import PALETTE, hex_of
+from spare_demo.render.text import drawable, font
 
 # Read on a white and on a black page alike; the ground stays the page's own.
 INK = "#808080"
@@ -159,6 +160,7 @@ def plotly_figure(chart: Chart) -> go.Figure:
 
 
 _WIDTH, _LEFT, _RIGHT, _TOP, _HEIGHT = 880, 64, 250, 44, 380
+_WIDER = 1.25  # the letters of some machines than those that Pillow carries
 
 
 def svg(chart: Chart) -> str:
@@ -198,11 +200,13 @@ def svg(chart: Chart) -> str:
             parts.append(_bar(right + 34, y - 6, 14, 12, colour, dash))
         parts.append(_text(right + 56, y + 4, series.name, "start"))
     height = max(_HEIGHT, _TOP + 20 * len(chart.series) + 20)
+    longest = max((font(12).getlength(drawable(s.name)) for s in chart.series), default=0)
+    width = max(_WIDTH, round(right + 56 + _WIDER * longest))
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
         f'font-family="{FONT}" font-size="12" fill="#222" role="img">'
         f"<title>{escape(chart.title)}</title>"
-        f'<rect width="{_WIDTH}" height="{height}" fill="#fff"/>' + "".join(parts) + "</svg>\n"
+        f'<rect width="{width}" height="{height}" fill="#fff"/>' + "".join(parts) + "</svg>\n"
     )
 
 

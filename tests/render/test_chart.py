@@ -19,6 +19,7 @@ from spare_demo.render.chart import (
     round_ticks,
     svg,
 )
+from spare_demo.render.text import font
 
 LINES = Lines(
     "A < B",
@@ -87,6 +88,15 @@ def test_svg_is_well_formed_and_names_everything(chart: Chart) -> None:
     text = "".join(ElementTree.fromstring(svg(chart)).itertext())
     for words in (chart.title, chart.y_title, *(series.name for series in chart.series)):
         assert words in text
+
+
+def test_svg_is_wide_enough_for_a_name_with_many_settings() -> None:
+    name = "SPARE (aggregation=max, squash=minmax, statistics=view), each word apart"
+    chart = replace(LINES, series=(Series(name, (Point(16, 20, 10, 30),)),))
+    (words,) = (t for t in texts(chart) if t.text == name)
+    end = float(words.attrib["x"]) + 1.2 * font(12).getlength(name)
+    width, _ = ElementTree.fromstring(svg(chart)).attrib["viewBox"].split()[2:]
+    assert end < float(width) == float(shapes(chart, "rect")[0]["width"])
 
 
 def test_the_browser_gets_the_same_numbers() -> None:
