@@ -209,11 +209,11 @@ def _compare_from(arguments: argparse.Namespace, settings: Settings) -> None:
     _check_panels(arguments, settings, by_hand.count(False), has_kl)
     if arguments.film is not None and not arguments.again:
         raise ValueError("A film asks the model at every step. Add --again, or leave --film out.")
+    if not saved.pictured and (arguments.again or arguments.zip):
+        raise ValueError("The file does not hold the picture. Name it too: compare IMAGE --from …")
     if not arguments.again:
         _write(first, arguments, text)
         return
-    if not saved.pictured:
-        raise ValueError("The file does not hold the picture. Name it too: compare IMAGE --from …")
     request = first.request
     check_film(arguments, request.labelled)
     of_file = {
