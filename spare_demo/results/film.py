@@ -70,9 +70,10 @@ def step_frame(
 def _note(exploration: Exploration, titles: Mapping[str, str]) -> str:
     """Who is not in the film and why, and whose picks are no prefix of the next."""
     sentences = []
+    shown = labels_with_order(exploration.methods)[:MOST_METHODS]
     for label, method in exploration.methods.items():
         if reason := reason_without_order(method):
             sentences.append(f"{titles[label]} has no pick order: {reason}.")
-        elif not method.nested:
+        elif label in shown and not method.nested:
             sentences.append(f"{titles[label]} chooses anew at every budget.")
     return " ".join(sentences)

@@ -50,6 +50,8 @@ def test_who_has_no_pick_order_is_named(view: View) -> None:
     assert len(pictures(frame)) == 2
     assert "UNIFORM: 4 of 16 tokens. SPARE: 4 of 16 tokens. FASTV has no" in frame.sentence
     assert "UNIFORM chooses anew at every budget." in frame.sentence
+    (frame,) = frames_of(None, explore(view, choose(("spare", "random", "uniform"))), 4)
+    assert "UNIFORM" not in frame.sentence  # it is not in the film
 
 
 def test_a_films_name_says_its_format() -> None:
