@@ -67,7 +67,7 @@ def _page(summaries: Mapping[str, Summary]) -> str:
                     full_html=False,
                     include_plotlyjs=len(parts) == 2,  # once is enough
                     div_id=f"figure-{len(parts)}",  # else another random one in every run
-                    config={"displaylogo": False, "modeBarButtonsToRemove": ["sendDataToCloud"]},
+                    config={"displaylogo": False, "modeBarButtonsToRemove": ["sendChartToCloud"]},
                 )
             )
             parts.append(f"<p>{figure.sentence}</p>")
