@@ -83,5 +83,9 @@ def test_it_sorts_by_a_click_alone_and_axe_finds_nothing(
     violations = page.evaluate("axe.run(document)")["violations"]
     assert [(rule["id"], rule["nodes"][0]["html"]) for rule in violations] == []
     assert page.evaluate("document.documentElement.scrollWidth") == width
+    page.set_viewport_size({"width": 720, "height": 1000})  # of a sheet
+    page.emulate_media(media="print")
+    hidden = "all => all.map(box => box.scrollWidth - box.clientWidth)"
+    assert max(page.locator(".wide").evaluate_all(hidden)) <= 0
     assert errors == [] and requests == [board.as_uri()]
     context.close()
