@@ -227,9 +227,10 @@ def _page(gallery: Gallery) -> str:
     )
     return (
         "<!doctype html><html lang='en'><meta charset='utf-8'><title>Surprising cases</title>"
+        "<meta name='viewport' content='width=device-width'>"
         "<style>body{font-family:system-ui,sans-serif;max-width:1100px;margin:24px auto;"
-        "padding:0 16px}figure{display:inline-block;width:336px;margin:12px;"
-        "vertical-align:top}</style>"
+        "padding:0 16px}figure{display:inline-block;box-sizing:border-box;width:360px;"
+        "max-width:100%;margin:0;padding:12px;vertical-align:top}img{max-width:100%}</style>"
         f"<h1>Surprising cases</h1><p>{escape(gallery.sentence)} Model: {escape(gallery.model)}; "
         f"set {escape(gallery.set)}; "
         f"{escape(', '.join(map(title_of, gallery.methods)))} at "

@@ -58,7 +58,10 @@ def _tables(summaries: Mapping[str, Summary]) -> str:
 
 def _page(summaries: Mapping[str, Summary]) -> str:
     """All figures in one HTML file that needs nothing else."""
-    parts = ["<!doctype html><meta charset='utf-8'><title>Results</title>"]
+    parts = [
+        "<!doctype html><html lang='en'><meta charset='utf-8'><title>Results</title>"
+        "<meta name='viewport' content='width=device-width'>"
+    ]
     for name, summary in summaries.items():
         for figure in figures.all_figures(summary):
             parts.append(f"<h2>{name}: {figure.chart.title}</h2>")

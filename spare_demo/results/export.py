@@ -85,6 +85,7 @@ def _curve_page(result: Result) -> str:
     )
     return (
         '<!doctype html><html lang="en"><meta charset="utf-8"><title>Reconstruction</title>'
+        '<meta name="viewport" content="width=device-width">'
         f'<body style="font-family: system-ui, sans-serif; max-width: 60rem; margin: 2rem auto">'
         f"{plot}<p>{escape(chart.sentence)}</p></body></html>\n"
     )

@@ -167,6 +167,7 @@ def test_compare_writes_pictures_the_record_and_a_page_beside_them(
     assert data["answers"]["spare"]["text"].split()[0][:10] in printed
     curve = (out / "reconstruction.html").read_text()
     assert "SVD bound" in curve and "<script src=" not in curve  # it needs no network
+    assert 'name="viewport"' in curve
     assert QUESTION in page.read_text("utf-8") and f"The page is {page}" in printed
 
 

@@ -62,6 +62,7 @@ def test_scenes_from_start_to_report(
     html = (tmp_path / "out" / "figures.html").read_text()
     assert html.count("plotly-graph-div") == 2 * 3
     assert "<script src" not in html
+    assert "<html lang='en'>" in html and "name='viewport'" in html
     (upload,) = re.findall(r'name:"(\w*Cloud)"', html)  # of plotly's button for it
     assert f'"modeBarButtonsToRemove": ["{upload}"]' in html
     text = report.read_text()
