@@ -58,6 +58,13 @@ def test_who_runs_on_the_keyboard_stays_on_the_button(lab) -> None:
     expect(lab.locator("#lab-run")).to_be_focused()
 
 
+def test_choices_are_one_group_for_a_screen_reader_and_the_arrow_keys(lab) -> None:
+    budgets = lab.get_by_role("group", name="Budget", exact=True).get_by_role("radio")
+    budgets.and_(lab.get_by_label("64", exact=True)).press("ArrowRight")
+    expect(lab.locator("#lab-at label.selected")).to_have_text("128")
+    expect(budgets.and_(lab.get_by_label("128", exact=True))).to_be_focused()
+
+
 def test_run_looks_like_ask_in_light_and_dark(lab) -> None:
     seen = """() => ['#lab-run', '#ask'].map(button => {
         const {backgroundColor, color} = getComputedStyle(document.querySelector(button));
