@@ -236,8 +236,9 @@ def own_html(
             f"{share_text(change.whole_probability)}){by_word}.</p>"
         )
     kind = "card own long" if len(words) > _LONG else "card own"
+    busy = ' aria-busy="true"' if answer is None else ""  # read out once, as the others are
     return (
-        f'<section class="{kind}"><h3>Your set · {kept}</h3>'
+        f'<section class="{kind}" aria-live="polite"{busy}><h3>Your set · {kept}</h3>'
         f"{_words_html(words, answer, whole, truth)}"
         f'<p class="figures">{escape(figures)}</p>{shift}</section>'
     )

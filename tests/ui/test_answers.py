@@ -160,6 +160,9 @@ def test_answers_are_read_out_once_all_that_can_be_are_there(visit) -> None:
     assert not busy(with_result(visit, answers={}, partial_text={}))  # nothing was asked
     refused = {"A": "It keeps more.", "B": "It keeps more."}
     assert not busy(with_result(visit, answers=one, refused=refused))
+    own = [own_html("a", 5, answer, None, None) for answer in (None, visit.result.answers["A"])]
+    assert ["busy" in html for html in own] == [True, False]
+    assert all('aria-live="polite"' in html for html in own)
 
 
 @pytest.mark.parametrize(("ended", "words"), [("end", None), ("length", "cut off at")])
