@@ -181,6 +181,16 @@ def test_a_screen_reader_is_told_whose_picture_it_is_on(reader) -> None:
         expect(reader.page.get_by_role("figure", name=title, exact=True)).to_be_visible()
 
 
+def test_a_screen_reader_is_told_what_is_in_a_set_made_by_hand(reader) -> None:
+    reader.layer("own")
+    reader.find("[data-start=none]").click()
+    board, spoken = reader.find("#stage .board").first, reader.find("#reason .spoken")
+    board.press("ArrowDown")
+    expect(spoken).to_contain_text(", not in your set.")
+    board.press("Space")
+    expect(spoken).to_contain_text(", in your set.")
+
+
 def test_the_systems_colours_leave_buttons_slider_and_choices_in_sight(open_window, served) -> None:
     visitor = open_window(served.url, forced_colors="active")
     buttons = visitor.find(":is(#actions, #marks, #further) button:visible")

@@ -207,6 +207,7 @@ SPARE.why = (element, trigger) => {
       const picks = data.picks(slot, k), rank = picks?.rank[cursor];
       return picks ? `${slot} ${rank < 0 ? 'not kept' : `pick ${rank + 1}`}` : '';
     });
+    if (state.layer === 'own') fates.push(`${state.own[cursor] ? 'in' : 'not in'} your set`);
     return `${[name(cursor), ...fates.filter(Boolean)].join(', ')}.`;
   }
 
