@@ -98,6 +98,16 @@ def test_another_method_in_b_is_drawn_answered_and_described(visitor, opened: Vi
     assert visitor.page.evaluate("[...SPARE.state.data.picks('B', 36).order]") == kept
 
 
+def test_all_of_a_menus_box_opens_it(reader) -> None:
+    box, options = reader.find("#method-a .wrap-inner"), reader.page.get_by_role("option")
+    room = box.bounding_box()
+    for x, y in ((3, 3), (room["width"] - 3, room["height"] - 3)):
+        box.click(position={"x": x, "y": y})
+        expect(options.first).to_be_visible()
+        reader.page.keyboard.press("Escape")
+        expect(options).to_have_count(0)
+
+
 def test_the_tab_key_leaves_no_list_open_behind_it(reader) -> None:
     reader.find("#method-a input").focus()
     for part in ("#method-b input", "#settings > button"):
