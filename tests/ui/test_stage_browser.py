@@ -422,6 +422,12 @@ def test_a_patch_tapped_on_a_wide_screen_is_told_in_sight(phone, width: int, hei
     phone.page.evaluate("scrollTo(0, document.documentElement.scrollHeight)")
     last = phone.find("#gallery > button").bounding_box()
     assert last["y"] + last["height"] <= sheet.bounding_box()["y"]  # it hides nothing for good
+    phone.find("#lost > button").evaluate(
+        "title => scrollBy(0, title.getBoundingClientRect().bottom - innerHeight)"
+    )
+    phone.find("#lost > button").focus()
+    held = phone.find("#lost > button").bounding_box()
+    assert held["y"] + held["height"] <= sheet.bounding_box()["y"]  # nor what has the focus
     phone.find(".sheet-close").tap()
     expect(sheet).to_be_hidden()
     phone.page.set_viewport_size({"width": 390, "height": 844})
