@@ -31,6 +31,9 @@ BY_WORDS = (
     "then not as in their papers."
 )
 
+_KEPT_BUDGETS = 4
+"""Of each method; at one budget the merged rows of a picture may take megabytes."""
+
 T = TypeVar("T")
 
 
@@ -71,9 +74,9 @@ class Exploration:
     picks: dict[str, Selection]
     select_seconds: dict[str, float]
     notes: tuple[str, ...]
-    _made: dict[tuple[str, int], tuple[Any, float]] = field(default_factory=dict, repr=False)
+    _made: dict[tuple[str, int], tuple[Any, float | None]] = field(default_factory=dict, repr=False)
     """What methods that are not nested keep, and the plans of those inside the language model, at
-    the budgets asked for so far, and the seconds of making each."""
+    the last budgets made, None at those before them; and what `seconds_to_select` gives."""
 
     @property
     def n(self) -> int:
@@ -103,10 +106,7 @@ class Exploration:
         """
         if label in self.select_seconds:
             return self.select_seconds[label]
-        made, seconds = self._made.get((label, budget), (None, None))
-        if isinstance(made, LayerPlan) and (made.entering is None or self.methods[label].by_hand):
-            return None
-        return seconds
+        return self._made.get((label, budget), (None, None))[1]
 
     @cached_property
     def inside(self) -> tuple[str, ...]:
@@ -192,13 +192,23 @@ class Exploration:
         return self._make(label, k, method.select, self.view.tokens)
 
     def _make(self, label: str, k: int, choose: Callable[[Any, int], T], source: Any) -> T:
-        """choose(source, k), made and timed once."""
-        if (label, k) not in self._made:
+        """choose(source, k) and its time, kept while few other budgets are asked for."""
+        made: T | None = self._made.get((label, k), (None, None))[0]
+        if made is None:
             start = time.perf_counter()
             made = choose(source, k)
-            self._made[label, k] = made, time.perf_counter() - start
-        value: T = self._made[label, k][0]
-        return value
+            seconds: float | None = time.perf_counter() - start
+            if isinstance(made, LayerPlan) and (
+                made.entering is None or self.methods[label].by_hand
+            ):
+                seconds = None  # nothing was chosen yet
+            self._made.pop((label, k), None)  # it comes last
+            self._made[label, k] = made, seconds
+            entries = list(self._made.items())  # another thread may add one
+            held = [each for each in entries if each[0][0] == label and each[1][0] is not None]
+            for key, (_, seconds) in held[:-_KEPT_BUDGETS]:
+                self._made[key] = None, seconds
+        return made
 
 
 def explore(view: View, requested: LabelledMethods, budget: int | None = None) -> Exploration:

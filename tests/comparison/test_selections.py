@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import replace
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 import torch
 from PIL import Image
 
+from spare_demo.comparison import selections
 from spare_demo.comparison.request import choose
 from spare_demo.comparison.selections import Exploration, explore
 from spare_demo.models import LlavaModel, View
@@ -187,3 +189,12 @@ def test_a_selection_is_timed_once(view: View) -> None:
     assert all(exploration.seconds_to_select("spare", k) == whole for k in (1, 4))
     mine = explore(view, choose({"mine": exploration.selections(4)["grid"]}))
     assert mine.selections(4) and mine.seconds_to_select("mine", 4) is None
+
+
+def test_few_budgets_stay_in_memory_and_all_their_times(view: View) -> None:
+    """Who scrubs over the merged rows of every budget would fill a server's memory."""
+    exploration = explore(view, choose(("visionzip", "vscan-whole")))
+    made = [weakref.ref(kept) for k in range(6, N) for kept in exploration.kept(k).values()]
+    assert sum(each() is not None for each in made) == 2 * selections._KEPT_BUDGETS
+    times = [exploration.seconds_to_select("visionzip", k) for k in range(6, N)]
+    assert all(times) and exploration.selections(6)["visionzip"].size == 6
