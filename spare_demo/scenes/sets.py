@@ -8,7 +8,9 @@ file says.
 
 from __future__ import annotations
 
+import os
 import re
+import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,11 +92,13 @@ def samples(which: str, count: int) -> Iterator[Sample]:
 
 
 def save(which: str, seed: int, path: Path) -> None:
-    """Draw the scene of a set into a PNG file."""
+    """Draw the scene of a set into a PNG file, which nobody ever finds half written."""
     text = PngImagePlugin.PngInfo()
     text.add_text(_KEY, f"{which} {seed}")
     # Scenes become no smaller by more of it, and pressing Draw would take five times as long.
-    draw.draw(scene_of(which, seed)).save(path, pnginfo=text, compress_level=1)
+    part = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
+    draw.draw(scene_of(which, seed)).save(part, "PNG", pnginfo=text, compress_level=1)
+    os.replace(part, path)
 
 
 def read_signature(path: str | Path, photo: Image.Image) -> tuple[str, int] | None:

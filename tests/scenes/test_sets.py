@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
-from spare_demo.scenes.sets import SETS, sample_of, samples
+from spare_demo.scenes.sets import SETS, sample_of, samples, save
 from spare_demo.scenes.world import World, rng_of, sample_scene
 
 
@@ -43,3 +45,17 @@ def test_what_a_set_asks_of_a_scene_is_known_of_its_file(which: str) -> None:
     for sample in samples(which, 30):
         known = sample_of(which, sample.seed, 50).questions
         assert known[: len(sample.questions)] == sample.questions
+
+
+def test_nobody_finds_a_file_that_is_still_being_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = []
+
+    def write(image: Image.Image, file: Path, *_: Any, **__: Any) -> None:
+        file.write_bytes(b"half of it")
+        found.append((tmp_path / "scene.png").exists())
+
+    monkeypatch.setattr(Image.Image, "save", write)
+    save("page", 1, tmp_path / "scene.png")
+    assert found == [False] and [file.name for file in tmp_path.iterdir()] == ["scene.png"]
