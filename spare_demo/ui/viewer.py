@@ -6,7 +6,6 @@ Their HTML lies in `html/`, their JavaScript in `js/`; nothing is built or fetch
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections.abc import Iterable
 from html import escape
@@ -21,7 +20,6 @@ from spare_demo.ui.gradio_compat.files import write_to_cache
 from spare_demo.ui.terms import TERMS
 from spare_demo.ui.wire import MadeFile, to_bytes, to_numbered_json
 
-_numbers = itertools.count()
 _HERE = Path(__file__).parent
 # In the order they build on each other.
 _SCRIPTS = (
@@ -115,7 +113,7 @@ def write_comparison(comparison: dict[str, Any]) -> str:
 
     Asked again the same is written again: it may not have arrived. Raises OSError.
     """
-    return write_to_cache(to_bytes(comparison), f"comparison-{next(_numbers)}.bin")
+    return write_to_cache(to_bytes(comparison), "comparison.bin")
 
 
 def write_file(file: MadeFile) -> str:

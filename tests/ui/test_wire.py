@@ -24,7 +24,7 @@ from spare_demo.models.loading.catalogue import ASSETS
 from spare_demo.pruners import PRUNERS
 from spare_demo.tokens import Selection, VisualTokens
 from spare_demo.ui import wire
-from spare_demo.ui.gradio_compat.files import files_in_cache, remove_old_files
+from spare_demo.ui.gradio_compat.files import files_in_cache, remove_old_files, write_to_cache
 from spare_demo.ui.guide import Guide
 from spare_demo.ui.payload import payload
 from spare_demo.ui.viewer import viewer, write_comparison
@@ -305,3 +305,12 @@ def test_a_comparison_lies_at_an_address_and_what_the_page_opens_on_stays(
             assert read(file.read()) == expected(told)
     remove_old_files(demo, kept, 0, 0)
     assert Path(opening).exists() and not Path(later).exists()
+
+
+def test_a_file_that_somebody_may_be_reading_is_not_written_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path))
+    one, other = (Path(write_to_cache(b"the same", "page.html")) for _ in range(2))
+    assert one != other and one.parent == other.parent  # by which the page knows what it has
+    assert one.read_bytes() == other.read_bytes() == b"the same"

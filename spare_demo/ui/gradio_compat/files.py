@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import secrets
 import shutil
 import time
 from collections.abc import Collection
@@ -38,8 +39,12 @@ def take_few_files() -> None:
 
 
 def write_to_cache(data: bytes, name: str) -> str:
-    """The path of a new file in Gradio's cache, which the page may read for some hours."""
-    path = (Path(get_upload_folder()) / hash_bytes(data) / name).resolve()
+    """The path of a new file in Gradio's cache, which the page may read for some hours.
+
+    Its folder is named by what it holds. No file is written twice: somebody may be reading it.
+    """
+    folder = Path(get_upload_folder()) / hash_bytes(data)
+    path = (folder / f"{secrets.token_hex(8)}-{name}").resolve()
     path.parent.mkdir(exist_ok=True, parents=True)
     path.write_bytes(data)
     return str(path)
