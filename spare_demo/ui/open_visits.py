@@ -62,10 +62,10 @@ class OpenVisits:
             if len(self._asked) > MOST_ASKING:
                 del self._asked[next(iter(self._asked))]
             self._visits[key] = visit, now
-            while len(self._visits) > 1 and (
-                len(self._visits) > self._size or self._open_pixels() > OPEN_PIXELS
-            ):
-                del self._visits[next(self._visits.keys())]
+            for before in [*self._visits][:-1]:  # held, so that none goes in the middle of this
+                if len(self._visits) <= self._size and self._open_pixels() <= OPEN_PIXELS:
+                    break
+                del self._visits[before]
         return key
 
     def last_asked(self) -> float:

@@ -285,3 +285,20 @@ def test_large_photos_are_closed_before_many_small_ones(guide, photo_file, monke
     assert second.photo is not first.photo
     last = visits.put(second)
     assert [visits.find(key) for key in keys] == [None, None] and visits.get(last) is second
+
+
+def test_a_new_visit_stays_where_another_page_is_closed_meanwhile(monkeypatch) -> None:
+    monkeypatch.setattr(open_visits, "OPEN_PIXELS", 1)
+    visits, other = OpenVisits(8), []
+
+    class Photo:
+        height = 2
+
+        @property
+        def width(self) -> int:
+            other.clear()  # its key goes with the state of that page
+            return 2
+
+    visit = SimpleNamespace(photo=Photo())
+    other.append(visits.put(visit))
+    assert visits.find(visits.put(visit)) is visit
