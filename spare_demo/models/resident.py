@@ -185,9 +185,10 @@ class Resident(Answering):
     def prefill_floor(self, answer: Answer) -> float | None:
         """Seconds: the least this device could have taken for the answer's prefill.
 
-        None before `warm_up`, which measures the device where there is memory for that.
+        None before `warm_up`, which measures the device where there is memory for that, and once
+        the weights are gone.
         """
-        if self._rates is None:
+        if self._rates is None or self.closed:
             return None
         others = answer.prompt_tokens - answer.visual_tokens
         return prefill_floor(self.hf, self._rates, [others + k for k in answer.kept_per_layer])

@@ -127,3 +127,5 @@ def test_a_model_knows_its_floor_once_warm(
         lengths = [others + kept for kept in each.kept_per_layer]
         assert each.prefill_operations == prefill_operations(tiny_model.hf, lengths)
         assert tiny_model.prefill_floor(each) == each.prefill_operations
+    monkeypatch.setattr(tiny_model._passes, "closed", "It made room.")
+    assert tiny_model.prefill_floor(answer) is None  # of weights that are gone nothing is read
