@@ -60,7 +60,7 @@ def _read_shares(value: Any) -> Tensor:
         size = (len(value["rows"]), int(value["patches"]))
         if max(size) > _MOST_PATCHES:
             raise ValueError("more patches than a picture has")
-        shares = torch.zeros(size)
+        shares = torch.zeros(size, dtype=torch.float32)
         for row, parts in zip(shares, value["rows"], strict=True):
             for patch, share in parts:
                 row[int(patch)] = float(share)

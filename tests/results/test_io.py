@@ -113,6 +113,14 @@ def test_a_result_saves_and_loads_itself(result: Result, tmp_path: Path) -> None
     assert write_result(Result.load(marked)) == write_result(result)
 
 
+@pytest.mark.usefixtures("half_by_default")
+def test_the_shares_of_merged_rows_come_back_whatever_pytorch_makes_by_default(
+    result: Result,
+) -> None:
+    again = read_result(write_result(result)).result.selections["visionzip"].sources
+    assert again is not None and torch.equal(again, result.selections["visionzip"].sources)
+
+
 def test_what_cannot_be_saved_or_loaded_is_said(result: Result, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="Save the last result of run"):
         dataclasses.replace(result, reconstruction=None, answers={}).save(tmp_path / "out")
