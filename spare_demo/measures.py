@@ -106,7 +106,9 @@ def reconstruction_curve(features: Tensor, order: Indices, budgets: Sequence[int
         for k in ascending:
             residual, done = _deflate(residual, x, picks[done:k]), k
             error[k] = float(torch.linalg.vector_norm(residual))
-    return _relative(torch.tensor([error[k] for k in budgets], dtype=torch.float64), x)
+    return _relative(
+        torch.tensor([error[k] for k in budgets], dtype=torch.float64, device="cpu"), x
+    )
 
 
 def singular_squares(features: Tensor) -> Tensor:
@@ -140,7 +142,7 @@ def svd_bound(squares: Tensor, budgets: Sequence[int]) -> Tensor:
     rounding = len(squares) * torch.finfo(squares.dtype).eps * squares[-1:]
     left = squares.where(squares > rounding, 0.0)
     tail = torch.cat([left.cumsum(0).flip(0), squares.new_zeros(1)])  # (min(n, d) + 1,)
-    picks = torch.tensor([min(k, len(squares)) for k in budgets], dtype=torch.long)
+    picks = [min(k, len(squares)) for k in budgets]
     return _relative(tail[picks].sqrt(), squares.sqrt())
 
 
@@ -173,7 +175,7 @@ def random_spread(features: Tensor, budgets: Sequence[int], seeds: Sequence[int]
     x = compact(features)
     curves = []
     for seed in seeds:
-        order = torch.randperm(len(x), generator=torch.Generator().manual_seed(seed))
+        order = torch.randperm(len(x), generator=torch.Generator().manual_seed(seed), device="cpu")
         curves.append(reconstruction_curve(x, order, budgets))
     stack = torch.stack(curves)
     return Spread(stack.mean(dim=0), stack.amin(dim=0), stack.amax(dim=0))
@@ -245,7 +247,7 @@ def _errors_by_one_qr(x: Tensor, picks: Tensor, budgets: Sequence[int]) -> dict[
     With R of the rows in that order, the squared error of the first k picks is the squared norm of
     R's rows from k on. None where a pick depends on those before it: a QR then invents a direction.
     """
-    others = torch.ones(len(x), dtype=torch.bool)
+    others = picks.new_ones(len(x), dtype=torch.bool)
     others[picks] = False
     rows = torch.cat([picks, others.nonzero().flatten()]).to(x.device)
     if len(rows) != len(x):  # a pick more than once

@@ -15,7 +15,6 @@ from spare_demo.comparison.selections import Exploration, explore
 from spare_demo.images.geometry import Aspect
 from spare_demo.images.load import Source
 from spare_demo.models import Answer, Model, View
-from spare_demo.pruners.base import cpu_by_default
 from spare_demo.pruners.plan import Pruning
 from spare_demo.relevance import RelevanceOptions
 from spare_demo.tokens import Positions
@@ -119,8 +118,7 @@ def answer_steps(model: Model, exploration: Exploration, result: Result) -> Iter
 
 def finish(model: Model, request: Request, view: View | None = None) -> Result:
     """The finished result of a request; arguments and what it raises as of `run`."""
-    with cpu_by_default():
-        (result,) = deque(run(model, request, view), maxlen=1)
+    (result,) = deque(run(model, request, view), maxlen=1)
     return result
 
 

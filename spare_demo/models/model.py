@@ -25,6 +25,7 @@ from spare_demo.models.generate.prompt import build_prompt, keywords, knows_imag
 from spare_demo.models.loading.text_tower import TextEmbedding, TextTower
 from spare_demo.models.resident import Resident
 from spare_demo.pruners import Method
+from spare_demo.pruners.base import cpu_by_default
 from spare_demo.pruners.fields import missing_reason
 from spare_demo.relevance import GuidanceText, RelevanceOptions, patch_embeddings
 from spare_demo.settings import check_characters
@@ -153,6 +154,7 @@ class Model(Resident):
     def most_tokens_of(config: Any) -> int:
         """The most visual tokens a picture can have with a checkpoint of this config."""
 
+    @cpu_by_default()
     def look(
         self, image: Source, aspect: Aspect | None = None, concurrent: ConcurrentPass | None = None
     ) -> Picture:
@@ -207,6 +209,7 @@ class Model(Resident):
             )
         return aspect
 
+    @cpu_by_default()
     def ask(
         self,
         picture: Picture,

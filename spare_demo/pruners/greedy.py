@@ -27,7 +27,7 @@ from torch import Tensor
 
 from spare_demo.cuda_graphs import Replay
 from spare_demo.pruners import fused, plain
-from spare_demo.pruners.base import Pruner, check_budget, largest
+from spare_demo.pruners.base import Pruner, check_budget, cpu_by_default, largest
 from spare_demo.pruners.cosines import project_out
 from spare_demo.pruners.views import in_turn, view_shares
 from spare_demo.tokens import Selection, VisualTokens, count_informed
@@ -72,7 +72,7 @@ def select_together(
     k = check_budget(budget, tokens.n)
     for method in methods.values():
         method.check(tokens)
-    with torch.no_grad():
+    with torch.no_grad(), cpu_by_default():
         return dict(zip(methods, _select(tokens, list(methods.values()), k), strict=True))
 
 

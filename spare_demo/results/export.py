@@ -17,6 +17,7 @@ from spare_demo.comparison.request import UNPRUNED, choose, name_of
 from spare_demo.comparison.result import Result
 from spare_demo.models import CATALOGUE, bits_of
 from spare_demo.pruners import PRUNERS
+from spare_demo.pruners.base import cpu_by_default
 from spare_demo.render.base import png_bytes
 from spare_demo.render.display import Display
 from spare_demo.results.drawings import PANELS, USUAL, drawings, error_curve
@@ -24,6 +25,7 @@ from spare_demo.results.io import versions, write_result
 from spare_demo.results.references import references
 
 
+@cpu_by_default()
 def write_files(
     result: Result, folder: Path, panels: Collection[str] = USUAL, text: str | None = None
 ) -> list[str]:

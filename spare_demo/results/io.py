@@ -27,6 +27,7 @@ from spare_demo.analysis.cost import cost_rows
 from spare_demo.comparison.request import UNPRUNED
 from spare_demo.comparison.result import Result
 from spare_demo.images.load import open_picture, photo_digest
+from spare_demo.pruners.base import cpu_by_default
 from spare_demo.render.base import png_bytes
 from spare_demo.results.format_2 import upgrade
 from spare_demo.tokens import Selection
@@ -111,6 +112,7 @@ def write_result(result: Result) -> str:
     return json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
+@cpu_by_default()
 def read_result(text: str, photo: Image.Image | None = None) -> SavedResult:
     """Read a result.json.
 

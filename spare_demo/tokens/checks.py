@@ -16,7 +16,7 @@ def as_tensor(values: Any) -> Tensor:
     """A detached tensor on the CPU; also of NumPy's reversed views, which torch refuses."""
     if isinstance(values, np.ndarray):
         values = values.copy()
-    return torch.as_tensor(values).detach().cpu()
+    return torch.as_tensor(values, device="cpu").detach()
 
 
 def as_indices(indices: Indices) -> Tensor:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import torch
 from torch import Tensor
 
 from spare_demo.tokens.arrays import NOT_STORED, FloatArray, IndexArray, ShareRows
@@ -133,7 +132,7 @@ class Selection:
         if self.sources is None:
             return None
         parts = self.sources.detach().cpu()
-        picked = torch.zeros(parts.shape[1])
+        picked = parts.new_zeros(parts.shape[1])
         picked[self.order] = 1
         return ((parts == parts.amax(dim=1, keepdim=True)) * (1 + picked)).argmax(dim=1)
 

@@ -21,6 +21,7 @@ from spare_demo.comparison.request import UNPRUNED
 from spare_demo.comparison.result import Result
 from spare_demo.comparison.selections import explore
 from spare_demo.images.load import photo_digest
+from spare_demo.pruners.base import cpu_by_default
 from spare_demo.render.canvas import Canvas
 from spare_demo.ui import panels
 from spare_demo.ui.answers import answers_html
@@ -44,6 +45,7 @@ _PICTURE_FORMATS: tuple[tuple[str, dict[str, Any]], ...] = (
 )
 
 
+@cpu_by_default()
 def saved_page(result: Result) -> str:
     """The page of a result that `compare` or `run` gave: of its first two methods.
 

@@ -5,17 +5,19 @@ from __future__ import annotations
 import copy
 import pickle
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from PIL import Image
 
+from spare_demo import measures
 from spare_demo.comparison.pipeline import compare, run
 from spare_demo.comparison.request import Request
 from spare_demo.comparison.result import Result
 from spare_demo.measures import merged_error
-from spare_demo.models import LlavaModel
+from spare_demo.models import LlavaModel, load_model
 from spare_demo.pruners import PRUNERS, LayerPruner
 from spare_demo.pruners.random import Random
 from spare_demo.relevance import RelevanceOptions
@@ -66,6 +68,37 @@ def test_run_shows_picks_first_then_every_word_and_measures_last(
         assert answer.token_ids == result.answers[label].token_ids
     assert last.reconstruction is not None and set(last.leftover) == {"spare", "cdpruner"}
     assert last.request.aspect == "pad" and last.budget == 5
+
+
+def test_the_default_device_of_a_program_changes_nothing(
+    tiny_folder: Path, photo: Image.Image, tmp_path: Path
+) -> None:
+    """Wherever the package is called, not only in `compare`."""
+
+    def call_each() -> list[object]:
+        model = load_model(str(tiny_folder), "cpu")
+        request = Request(photo, QUESTION, ("spare", "visionzip", "fastv"), budget=12)
+        *_, last = run(model, request)
+        last.save(tmp_path)
+        last.html(tmp_path / "page.html")
+        view, kept = last.view, last.selections["visionzip"]
+        features, order = view.tokens.features, [3, 1, 2]
+        return [
+            {label: answer.token_ids for label, answer in last.answers.items()},
+            Result.load(tmp_path).errors,
+            list(model.stream(view, kept, 3)),
+            [short.token_ids for short in model.answer_many([(view, None), (view, kept)], 3)],
+            model.score_many([(view, kept)], [3, 4])[0].log_probabilities,
+            model.answer_text(QUESTION, 3).token_ids,
+            kept.row_tokens.tolist(),
+            measures.reconstruction_curve(features, order, [1, 2]).tolist(),
+            measures.random_spread(features, [1, 2], [0]).mean.tolist(),
+            measures.svd_bound(measures.singular_squares(features), [1, 2]).tolist(),
+        ]
+
+    expected = call_each()
+    with torch.device("meta"):  # as torch.set_default_device("cuda") in a script
+        assert call_each() == expected
 
 
 def test_none_for_the_question_is_no_question(tiny_model: LlavaModel, photo: Image.Image) -> None:

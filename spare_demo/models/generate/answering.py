@@ -23,6 +23,7 @@ from spare_demo.models.generate.passes import Passes
 from spare_demo.models.generate.prompt import build_prompt, continuation_ids
 from spare_demo.models.generate.rows import Rows
 from spare_demo.models.generate.together import Label, decode_together, in_step
+from spare_demo.pruners.base import cpu_by_default
 from spare_demo.pruners.plan import LayerPlan, Pruning
 from spare_demo.tokens import Positions, Selection
 
@@ -65,6 +66,7 @@ class Answering(DecoderInputs):
         """
         return self._prepare(view, selection, max_new_tokens, positions).stream(given)
 
+    @cpu_by_default()
     def _prepare(
         self,
         view: View,
@@ -229,11 +231,13 @@ class Answering(DecoderInputs):
             results[i] if i in results else alone(*request) for i, request in enumerate(requests)
         ]
 
+    @cpu_by_default()
     def answer_text(self, question: str, max_new_tokens: int = 64) -> Answer:
         """The greedy answer to a question without a picture. Raises ValueError as `stream`."""
         _, ids = build_prompt(self.processor, question, 0, self.system)
         return _run_to_end(self._without_picture(ids, max_new_tokens).stream())
 
+    @cpu_by_default()
     def score_continuation(
         self,
         question: str,

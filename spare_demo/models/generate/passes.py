@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from spare_demo.cuda_graphs import CAPTURE_LOCK, is_out_of_memory
+from spare_demo.pruners.base import cpu_by_default
 from spare_demo.tokens import where_float64_is
 
 T = TypeVar("T")
@@ -113,7 +114,7 @@ class Passes:
         if self.elsewhere:
             raise DeviceElsewhere
         alone = _alone_on_cuda() if self._device.type == "cuda" else nullcontext()
-        with self._lock, alone, torch.inference_mode():
+        with self._lock, alone, torch.inference_mode(), cpu_by_default():
             if self.closed:
                 raise ModelUnloadedError(self.closed)
             try:

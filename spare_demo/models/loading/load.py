@@ -36,6 +36,7 @@ from spare_demo.models.loading.machine import choose, this_machine, too_small
 from spare_demo.models.loading.memory import TAKE_LESS, LoadOptions, free_bytes
 from spare_demo.models.loading.text_tower import TextTower, text_side_of
 from spare_demo.models.model import Model
+from spare_demo.pruners.base import cpu_by_default
 from spare_demo.settings import BITS, CAPTURES, SYSTEMS
 
 _NVIDIA_DRIVERS = ("/proc/driver/nvidia/version", "/usr/lib/wsl/lib/nvidia-smi")
@@ -45,6 +46,7 @@ _WHEELS = "https://download.pytorch.org/whl"
 _REPOSITORY = r"[\w-][\w.-]*/[\w-][\w.-]*"
 
 
+@cpu_by_default()
 def load_model(
     name: str = AUTO,
     device: str = "auto",
