@@ -121,6 +121,14 @@ def test_the_shares_of_merged_rows_come_back_whatever_pytorch_makes_by_default(
     assert again is not None and torch.equal(again, result.selections["visionzip"].sources)
 
 
+def test_a_count_that_numpy_made_is_written_as_a_number(
+    tiny_model: LlavaModel, photo: Image.Image
+) -> None:
+    hand = {"mine": Selection([3, 1], informed=np.int64(1))}
+    made = compare(tiny_model, photo, QUESTION, hand, 2, 1)
+    assert read_result(write_result(made)).result.selections["mine"].informed == 1
+
+
 def test_what_cannot_be_saved_or_loaded_is_said(result: Result, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="Save the last result of run"):
         dataclasses.replace(result, reconstruction=None, answers={}).save(tmp_path / "out")
