@@ -99,6 +99,9 @@ def test_what_is_no_token_of_the_model_is_refused(
     ):
         with pytest.raises(ValueError, match="token_ids must be at least one whole number from 0"):
             score()
+    if token_ids:  # at once, not at the first piece
+        with pytest.raises(ValueError, match="token_ids must be at least one"):
+            tiny_model.stream(view, None, 3, token_ids)
 
 
 def test_the_change_of_an_answer(tiny_model: LlavaModel, view: View, whole: Answer) -> None:

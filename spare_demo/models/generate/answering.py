@@ -62,9 +62,11 @@ class Answering(DecoderInputs):
         Raises:
             ValueError: at once, not at the first piece: no view or another model's, no selection or
                 plan, indices out of range, rows of another width, a plan for another picture or
-                model, `max_new_tokens` below 1, positions that this family has not.
+                model, `max_new_tokens` below 1, positions that this family has not, `given`
+                that are no tokens of this model.
         """
-        return self._prepare(view, selection, max_new_tokens, positions).stream(given)
+        run = self._prepare(view, selection, max_new_tokens, positions)
+        return run.stream(self._given(given) if len(given) else ())
 
     @cpu_by_default()
     def _prepare(
