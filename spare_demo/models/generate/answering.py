@@ -227,6 +227,7 @@ class Answering(DecoderInputs):
     ) -> list[T]:
         """One result for each request: of those that can run in a batch together, else alone."""
         self._check_can_answer(new)
+        requests = list(requests)  # a generator gives its requests once
         prompts = self._prompts(requests, new, positions)
         results = dict(zip(prompts, together(list(prompts.values())), strict=True))
         return [
