@@ -25,11 +25,10 @@ from spare_demo.models.generate.rows import kept_rows, prompt_embeddings
 from spare_demo.models.loading.text_tower import text_side_of_model
 from spare_demo.models.stock import family_of_model, read_inputs
 from spare_demo.pruners import Method
-from spare_demo.pruners.base import cpu_by_default
 from spare_demo.pruners.merging import MergingPruner
 from spare_demo.relevance import GuidanceText, RelevanceOptions
 from spare_demo.settings import check_characters
-from spare_demo.tokens import Positions, Selection
+from spare_demo.tokens import Positions, Selection, cpu_by_default
 
 _log = logging.getLogger(__name__)
 

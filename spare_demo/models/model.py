@@ -25,12 +25,11 @@ from spare_demo.models.generate.prompt import build_prompt, keywords, knows_imag
 from spare_demo.models.loading.text_tower import TextEmbedding, TextTower
 from spare_demo.models.resident import Resident
 from spare_demo.pruners import Method
-from spare_demo.pruners.base import cpu_by_default
 from spare_demo.pruners.fields import missing_reason
 from spare_demo.relevance import GuidanceText, RelevanceOptions, patch_embeddings
 from spare_demo.settings import check_characters
 from spare_demo.threads import memoize
-from spare_demo.tokens import VisualTokens
+from spare_demo.tokens import VisualTokens, cpu_by_default
 
 TextPass = Callable[[], TextEmbedding]
 """What CLIP's text side makes of one question, in a pass that runs once: with the vision pass or

@@ -10,7 +10,7 @@ import dataclasses
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from reprlib import repr as brief
 from traceback import walk_tb
 from typing import Any
@@ -22,7 +22,7 @@ from spare_demo.cuda_graphs import is_out_of_memory
 from spare_demo.pruners.blocks import too_few_blocks
 from spare_demo.pruners.fields import FIELDS, missing_reason
 from spare_demo.pruners.plan import LayerPlan, PlanInput
-from spare_demo.tokens import Selection, VisualTokens
+from spare_demo.tokens import Selection, VisualTokens, cpu_by_default
 
 GROUPS = {  # group of a method: its heading
     "before": "Before the language model",
@@ -262,14 +262,6 @@ class Pruner(Method):
     @abstractmethod
     def _select(self, tokens: VisualTokens, k: int) -> Selection:
         """`select` with everything checked: 1 <= k <= n, and text where it is needed."""
-
-
-@contextmanager
-def cpu_by_default() -> Iterator[None]:
-    """New tensors are on the CPU, whatever `torch.set_default_device` of a program says."""
-    elsewhere = torch.get_default_device().type != "cpu"
-    with torch.device("cpu") if elsewhere else nullcontext():  # which every call would pay for
-        yield
 
 
 @contextmanager

@@ -27,10 +27,10 @@ from torch import Tensor
 
 from spare_demo.cuda_graphs import Replay
 from spare_demo.pruners import fused, plain
-from spare_demo.pruners.base import Pruner, check_budget, cpu_by_default, largest
+from spare_demo.pruners.base import Pruner, check_budget, largest
 from spare_demo.pruners.cosines import project_out
 from spare_demo.pruners.views import in_turn, view_shares
-from spare_demo.tokens import Selection, VisualTokens, count_informed
+from spare_demo.tokens import Selection, VisualTokens, count_informed, cpu_by_default
 
 
 class Picks(NamedTuple):

@@ -17,12 +17,12 @@ from spare_demo.comparison.request import UNPRUNED, choose, name_of
 from spare_demo.comparison.result import Result
 from spare_demo.models import CATALOGUE, bits_of
 from spare_demo.pruners import PRUNERS
-from spare_demo.pruners.base import cpu_by_default
 from spare_demo.render.base import png_bytes
 from spare_demo.render.display import Display
 from spare_demo.results.drawings import PANELS, USUAL, drawings, error_curve
 from spare_demo.results.io import versions, write_result
 from spare_demo.results.references import references
+from spare_demo.tokens import cpu_by_default
 
 
 @cpu_by_default()

@@ -27,10 +27,9 @@ from spare_demo.analysis.cost import cost_rows
 from spare_demo.comparison.request import UNPRUNED
 from spare_demo.comparison.result import Result
 from spare_demo.images.load import open_picture, photo_digest
-from spare_demo.pruners.base import cpu_by_default
 from spare_demo.render.base import png_bytes
 from spare_demo.results.format_2 import upgrade
-from spare_demo.tokens import Selection
+from spare_demo.tokens import Selection, cpu_by_default
 
 FORMAT = 3
 """Version of the layout: 3 has the fields of `Result`; 2 is read as well."""

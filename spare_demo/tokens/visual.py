@@ -9,14 +9,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from spare_demo.tokens.checks import as_indices, check_matrix
-
-
-def where_float64_is(tensor: Tensor) -> Tensor:
-    """The tensor itself, or its copy on the CPU where its device is an Apple GPU.
-
-    Those have no float64, which every choice is made in.
-    """
-    return tensor.cpu() if tensor.device.type == "mps" else tensor
+from spare_demo.tokens.devices import where_float64_is
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,8 +21,8 @@ from spare_demo.comparison.request import UNPRUNED
 from spare_demo.comparison.result import Result
 from spare_demo.comparison.selections import explore
 from spare_demo.images.load import photo_digest
-from spare_demo.pruners.base import cpu_by_default
 from spare_demo.render.canvas import Canvas
+from spare_demo.tokens import cpu_by_default
 from spare_demo.ui import panels
 from spare_demo.ui.answers import answers_html
 from spare_demo.ui.payload import payload

@@ -23,9 +23,8 @@ from spare_demo.models.generate.passes import Passes
 from spare_demo.models.generate.prompt import build_prompt, continuation_ids
 from spare_demo.models.generate.rows import Rows
 from spare_demo.models.generate.together import Label, decode_together, in_step
-from spare_demo.pruners.base import cpu_by_default
 from spare_demo.pruners.plan import LayerPlan, Pruning
-from spare_demo.tokens import Positions, Selection
+from spare_demo.tokens import Positions, Selection, cpu_by_default
 
 T = TypeVar("T")
 

@@ -13,8 +13,7 @@ import torch
 from torch import Tensor
 
 from spare_demo.cuda_graphs import CAPTURE_LOCK, is_out_of_memory
-from spare_demo.pruners.base import cpu_by_default
-from spare_demo.tokens import where_float64_is
+from spare_demo.tokens import cpu_by_default, where_float64_is
 
 T = TypeVar("T")
 

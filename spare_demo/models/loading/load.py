@@ -36,8 +36,8 @@ from spare_demo.models.loading.machine import choose, this_machine, too_small
 from spare_demo.models.loading.memory import TAKE_LESS, LoadOptions, free_bytes
 from spare_demo.models.loading.text_tower import TextTower, text_side_of
 from spare_demo.models.model import Model
-from spare_demo.pruners.base import cpu_by_default
 from spare_demo.settings import BITS, CAPTURES, SYSTEMS
+from spare_demo.tokens import cpu_by_default
 
 _NVIDIA_DRIVERS = ("/proc/driver/nvidia/version", "/usr/lib/wsl/lib/nvidia-smi")
 _DEVICES = "Choose auto, cpu, cuda or mps, or one of several GPUs, such as cuda:1."
