@@ -217,7 +217,7 @@ def _engine(
         load_model, arguments.model, arguments.device, bits=arguments.bits, system=arguments.system
     )
     leave_out = ALL in arguments.methods
-    # Above the bar, which else would begin the sentence's line.
+    # On a line above the progress bar, not behind it.
     skip = functools.partial(tqdm.write, file=sys.stderr) if arguments.skip_bad else refuse
     if arguments.workers == 1 and not arguments.address:
         model = load_it(report=options.tell)

@@ -74,9 +74,11 @@ class Exploration:
     picks: dict[str, Selection]
     select_seconds: dict[str, float]
     notes: tuple[str, ...]
-    _made: dict[tuple[str, int], tuple[Any, float | None]] = field(default_factory=dict, repr=False)
+    _made: dict[tuple[str, int], Any] = field(default_factory=dict, repr=False)
     """What methods that are not nested keep, and the plans of those inside the language model, at
-    the last budgets made, None at those before them; and what `seconds_to_select` gives."""
+    the last budgets asked for."""
+    _made_seconds: dict[tuple[str, int], float] = field(default_factory=dict, repr=False)
+    """Of choosing, at every budget asked for."""
 
     @property
     def n(self) -> int:
@@ -106,7 +108,7 @@ class Exploration:
         """
         if label in self.select_seconds:
             return self.select_seconds[label]
-        return self._made.get((label, budget), (None, None))[1]
+        return self._made_seconds.get((label, budget))
 
     @cached_property
     def inside(self) -> tuple[str, ...]:
@@ -193,21 +195,18 @@ class Exploration:
 
     def _make(self, label: str, k: int, choose: Callable[[Any, int], T], source: Any) -> T:
         """choose(source, k) and its time, kept while few other budgets are asked for."""
-        made: T | None = self._made.get((label, k), (None, None))[0]
+        made: T | None = self._made.get((label, k))
         if made is None:
             start = time.perf_counter()
             made = choose(source, k)
-            seconds: float | None = time.perf_counter() - start
-            if isinstance(made, LayerPlan) and (
-                made.entering is None or self.methods[label].by_hand
-            ):
-                seconds = None  # nothing was chosen yet
-            self._made.pop((label, k), None)  # it comes last
-            self._made[label, k] = made, seconds
-            entries = list(self._made.items())  # another thread may add one
-            held = [each for each in entries if each[0][0] == label and each[1][0] is not None]
-            for key, (_, seconds) in held[:-_KEPT_BUDGETS]:
-                self._made[key] = None, seconds
+            seconds = time.perf_counter() - start
+            by_hand = self.methods[label].by_hand
+            if not isinstance(made, LayerPlan) or (made.entering is not None and not by_hand):
+                self._made_seconds[label, k] = seconds  # else nothing is chosen yet
+            self._made[label, k] = made
+            kept = [key for key in [*self._made] if key[0] == label]  # a thread may add one
+            for key in kept[:-_KEPT_BUDGETS]:
+                self._made.pop(key, None)
         return made
 
 

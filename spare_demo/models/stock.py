@@ -123,7 +123,7 @@ def _check_pictures(
         count, whole = len(places), int(places[-1] - places[0]) < len(places)
         if whole and count == picture.slots:
             continue
-        # Side by side, those of LLaVA are all as long, others' as long as the next pictures.
+        # Pictures side by side are one run: of LLaVA's several equal ones, else of the next ones.
         several = accumulate(each.slots for each in pictures[number - 1 :])
         if not whole or count % picture.slots == 0 or count in several:
             raise ValueError(

@@ -266,19 +266,22 @@ class Pruner(Method):
 
 @contextmanager
 def blamed_on(method: Method, problem: str) -> Iterator[None]:
-    """A ValueError in a method's own code says so: problem, which names it, and where it was.
+    """Raises an error of the block as a ValueError that names the method and the line.
 
-    So does any error in the code of another package, whose author would not find it in a log.
+    A ValueError always; any other error only of a method of another package, whose author would
+    not find it in a log. Memory that runs out, and this package's own errors, pass through.
+
+    problem: the sentence's beginning, which names the method.
     """
     try:
         yield
     except Exception as error:
-        fault = not isinstance(error, ValueError)
-        sources = (error, method) if fault else (error,)
-        ours = any(type(source).__module__.startswith("spare_demo.") for source in sources)
-        if ours or is_out_of_memory(error):  # an unloaded model, a fault of this package, memory
+        is_refusal = isinstance(error, ValueError)
+        owners = (error,) if is_refusal else (error, method)
+        ours = any(type(owner).__module__.startswith("spare_demo.") for owner in owners)
+        if ours or is_out_of_memory(error):
             raise
-        words = f"{type(error).__name__}: {error}" if fault else error
+        words = error if is_refusal else f"{type(error).__name__}: {error}"
         raise ValueError(f"{problem} failed{_line_of(method, error)}: {words}") from error
 
 

@@ -160,7 +160,7 @@ def plotly_figure(chart: Chart) -> go.Figure:
 
 
 _WIDTH, _LEFT, _RIGHT, _TOP, _HEIGHT = 880, 64, 250, 44, 380
-_WIDER = 1.25  # the letters of some machines than those that Pillow carries
+_WIDER = 1.25  # how much wider than Pillow's the letters of a reader's machine may be
 
 
 def svg(chart: Chart) -> str:

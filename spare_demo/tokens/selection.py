@@ -91,7 +91,7 @@ class Selection:
                     f"Pass one {name} per pick."
                 )
             object.__setattr__(self, name, values)
-        if self.informed is not None:  # NumPy's or torch's, which no file could be read with
+        if self.informed is not None:  # NumPy's would be written as another kind of number
             object.__setattr__(self, "informed", int(self.informed))
         for name, shape in (("sources", "(r, n)"), ("bias", "(r,)")):
             if getattr(self, name) is not None:

@@ -37,8 +37,8 @@ PREVIEW_SIZE = (1200, 630)
 """In pixels; the shape in which link previews show a picture."""
 
 _FRAMES = (Path(__file__).parent / "js/frames.js").read_text("utf-8")
-# The page is in English. Else Gradio's own words would be in the browser's language, and a screen
-# reader would read all of it aloud as if it were.
+# The page is in English. Gradio would put its own words in the browser's language, and tell screen
+# readers to read the whole page aloud in it.
 _IN_ENGLISH = "Object.defineProperty(navigator, 'language', {value: 'en'});"
 _OF_GRADIO = re.compile(r'<meta\s+(?:property|name)="(?:og|twitter):[^>]*>\s*')
 

@@ -1,6 +1,7 @@
 """Where the content of merged tokens came from, as HTML.
 
-Of a method that merges inside the language model, what the layer looked at has, once it answered.
+Of a method that merges inside the language model, what the layer looked at has, once there is an
+answer.
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ def merged_html(visit: Visit, budget: int, token: float | None, layer: float | N
             if answer is not None and visit.result.budget == budget:
                 display = _in_layer(visit, slot, answer, token, layer)
             elif visit.exploration.methods[slot].merges:
-                words = f"What {label} merges at a budget of {budget} is known once it answered."
+                words = (
+                    f"What {label} merges at a budget of {budget} is known once it has answered."
+                )
                 figures.append(f'<p class="note">{escape(words)}</p>')
         elif selection.sources is not None and token:
             display = source_map(visit.canvas, selection.sources, int(token) - 1, label)

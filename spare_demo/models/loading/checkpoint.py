@@ -172,7 +172,13 @@ def _read(opened: OpenCheckpoint, arguments: dict[str, Any]) -> tuple[Any, Any]:
     elif repository is not None and missing:
         paths = [
             hub_tensors.download_tensors(
-                repository, folder.name, files, wanted, "vision", options.progress, options.report
+                repository,
+                folder.name,
+                files,
+                wanted,
+                hub_tensors.VISION,
+                options.progress,
+                options.report,
             )
         ]
     options.progress(0, 0)

@@ -31,6 +31,9 @@ from spare_demo.models.loading import hub
 from spare_demo.models.loading.hub import Progress, no_progress
 from spare_demo.models.loading.hub_refusals import is_transport, refusal
 
+VISION = "vision"
+"""What `download_tensors` calls the part of a checkpoint before its language model."""
+
 _TRIES = 5  # of a part, each from where the one before it was cut off
 _MOST_HEADER = 100_000_000  # bytes; a longer one is none
 

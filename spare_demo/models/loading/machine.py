@@ -171,7 +171,7 @@ def _offer(entry: Entry, options: LoadOptions, rates: Callable[[torch.dtype], Ra
     needs_text = family.clip_tower and not text_side_is_here(*OPENAI_CLIP)
     text = memory.TEXT_SIDE if needs_text else 0
     is_whole = hub.is_complete(repository)
-    has_vision = is_whole or hub_tensors.is_kept(repository, "vision")
+    has_vision = is_whole or hub_tensors.is_kept(repository, hub_tensors.VISION)
 
     def seconds() -> float | None:
         """Three prefills and the tower's pass at the rate of a matrix product; each token of the

@@ -17,7 +17,7 @@ page names the number of stretches when it is more than one.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,6 +36,7 @@ from spare_demo.threads import memoize
 
 CONFIG_FILE = "open_clip_config.json"
 WEIGHTS_FILE = "open_clip_model.safetensors"
+_TEXT_SIDE = "text-side"  # the name under which it is kept when downloaded alone
 
 _PART = "\ufffd"  # what a tokenizer makes of a part of a character
 
@@ -95,12 +96,12 @@ class TextTower(nn.Module):
                 f"open_clip's {name} does not have the activation that {pretrained} was trained "
                 "with."
             )
-        repository = source["hf_hub"].rstrip("/")
+        repository = _repository_of(source)
         weights = hub.cached(repository, WEIGHTS_FILE)
         if weights is None:
             commit = hub.config_folder(repository, CONFIG_FILE).name
             weights = hub_tensors.download_tensors(
-                repository, commit, [WEIGHTS_FILE], _is_read, "text-side", progress
+                repository, commit, [WEIGHTS_FILE], _is_read, _TEXT_SIDE, progress
             )
         return cls._build(config, weights, open_clip.get_tokenizer(name), name)
 
@@ -260,10 +261,15 @@ def _is_read(name: str) -> bool:
 
 def text_side_is_here(name: str, pretrained: str) -> bool:
     """Whether `TextTower.from_open_clip` would download nothing."""
-    repository = open_clip.get_pretrained_cfg(name, pretrained)["hf_hub"].rstrip("/")
+    repository = _repository_of(open_clip.get_pretrained_cfg(name, pretrained))
     if hub.cached(repository, WEIGHTS_FILE) is not None:
         return True
-    return hub_tensors.is_kept(repository, "text-side", CONFIG_FILE)
+    return hub_tensors.is_kept(repository, _TEXT_SIDE, CONFIG_FILE)
+
+
+def _repository_of(source: Mapping[str, Any]) -> str:
+    """source: what open_clip knows of some weights."""
+    return str(source["hf_hub"]).rstrip("/")
 
 
 def text_side_of(source: Path | str, config: Any) -> Path | tuple[str, str] | None:

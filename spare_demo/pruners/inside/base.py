@@ -182,8 +182,9 @@ def _check_stops(plan: LayerPlan) -> None:
 
 
 def choose_rows(method: LayerPruner, reading: LayerReading, stop: Stop) -> Choice:
-    """What a method's `choose` gives; ValueError, naming the method, where it raises one or keeps
-    other rows than the stop says.
+    """What a method's `choose` gives.
+
+    Raises ValueError, naming the method, where it fails or keeps other rows than the stop says.
     """
     problem = f"The method {method.name!r} was asked for {stop.keep} rows before layer {stop.layer}"
     with blamed_on(method, f"{problem} and"):

@@ -1,5 +1,5 @@
-// Choices of which one is taken are one group, with a name: in Gradio's page the arrow keys go nowhere,
-// and a screen reader says of each "16", and not of what.
+// Makes the radio buttons of one setting one group with a name. Gradio makes each a group of its own, so
+// that the arrow keys do nothing and a screen reader says "16" without saying of what.
 'use strict';
 (() => {
   const group = (choices) => {
