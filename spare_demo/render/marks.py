@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,25 +33,28 @@ def outline(cells: Cells, flags: Flags, colour: Colour, width: int, inset: int) 
             neighbours share one line instead of drawing it twice as wide.
     """
     rows, cols, patch = cells.shape[:3]
-    own = flags.reshape(rows, cols)
+    for x, y, across, down, edge in _bars(flags.reshape(rows, cols), patch, width, inset):
+        cells[*np.nonzero(edge), y : y + down, x : x + across] = colour
+
+
+def _bars(
+    own: Flags, patch: int, width: int, inset: int
+) -> Iterator[tuple[int, int, int, int, Flags]]:
+    """What outlines are made of: x, y, width and height of a bar in its token, and which have it.
+
+    own: (rows, cols), the flagged tokens. patch: side of a token. width, inset: as of `outline`.
+    """
     padded = np.pad(own, 1)
+    neighbours = (padded[:-2, 1:-1], padded[2:, 1:-1], padded[1:-1, :-2], padded[1:-1, 2:])
     shared_width = width if inset else max(1, width // 2)
-    neighbours = {
-        "up": padded[:-2, 1:-1],
-        "down": padded[2:, 1:-1],
-        "left": padded[1:-1, :-2],
-        "right": padded[1:-1, 2:],
-    }
-    along = slice(inset, patch - inset)
-    for side, neighbour in neighbours.items():
+    length = patch - 2 * inset
+    for side, neighbour in zip(("top", "bottom", "left", "right"), neighbours, strict=True):
         for edge, thick in ((own & ~neighbour, width), (own & neighbour, shared_width)):
-            start = inset if side in ("up", "left") else patch - inset - thick
-            across = slice(start, start + thick)
-            row, col = np.nonzero(edge)
-            if side in ("up", "down"):
-                cells[row, col, across, along] = colour
+            start = inset if side in ("top", "left") else patch - inset - thick
+            if side in ("top", "bottom"):
+                yield inset, start, length, thick, edge
             else:
-                cells[row, col, along, across] = colour
+                yield start, inset, thick, length, edge
 
 
 def corner_hatch(cells: Cells, flags: Flags, colour: Colour) -> None:
@@ -103,19 +106,15 @@ class Outline:
         image.paste(Image.fromarray(pixels))
 
     def svg(self) -> str:
-        """A square for each token, in one path."""
-        shift = self.inset + self.width / 2
-        squares = []
-        for token in np.flatnonzero(self.flags):
-            x0, y0, x1, _ = self.canvas.rectangle(int(token))
-            side = x1 - x0 - 2 * shift
-            squares.append(f"M{x0 + shift:g} {y0 + shift:g}h{side:g}v{side:g}h{-side:g}z")
-        if not squares:
-            return ""
-        return (
-            f'<path d="{"".join(squares)}" fill="none" stroke="{hex_of(self.colour)}" '
-            f'stroke-width="{self.width}"/>'
+        """The same bars, in one path."""
+        (left, top), patch, grid = self.canvas.origin, self.canvas.patch, self.canvas.grid
+        own = self.canvas.per_cell(self.flags).reshape(grid.rows, grid.cols)
+        path = "".join(
+            f"M{left + col * patch + x} {top + row * patch + y}h{across}v{down}h{-across}z"
+            for x, y, across, down, edge in _bars(own, patch, self.width, self.inset)
+            for row, col in np.argwhere(edge)
         )
+        return path and f'<path d="{path}" fill="{hex_of(self.colour)}"/>'
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,6 +20,7 @@ from spare_demo.render.curves import CurveChart
 from spare_demo.render.display import Display, Text
 from spare_demo.render.legend import DROPPED, PHOTO
 from spare_demo.render.maps import heatmap, pick_order
+from spare_demo.render.marks import Outline
 from spare_demo.render.overlay import difference, kept_overlay, layer_overlay, merged_overlay
 from spare_demo.render.text import drawable, font
 
@@ -54,8 +55,8 @@ def outline_entry(root: ET.Element, canvas: Canvas, colour: str) -> set[int]:
     """The tokens that a path of this colour goes around."""
     found = set()
     for path in root.iter(f"{SVG}path"):
-        if path.attrib.get("stroke") == colour and path.attrib.get("fill") == "none":
-            for x, y in re.findall(r"M([\d.]+) ([\d.]+)h", path.attrib["d"]):
+        if path.attrib.get("fill") == colour:
+            for x, y in re.findall(r"M(\d+) (\d+)h", path.attrib["d"]):
                 for token in range(canvas.grid.n):
                     x0, y0, x1, y1 = canvas.rectangle(token)
                     if x0 <= float(x) < x1 and y0 <= float(y) < y1:
@@ -99,6 +100,20 @@ def test_kept(canvas: Canvas) -> None:
     np.testing.assert_array_equal(ground(root), np.asarray(canvas.keep(flags)))
 
 
+@pytest.mark.parametrize("inset", [0, 3])
+def test_outlines_have_the_same_pixels_in_both(canvas: Canvas, inset: int) -> None:
+    flags = np.zeros(16, bool)
+    flags[[0, 1, 4, 6, 11, 15]] = True  # neighbours, a corner only, and one alone
+    line = Outline(canvas, flags, BLUE, 5, inset)
+    drawn = Image.new("RGB", canvas.size)
+    line.paint(drawn, 1)
+    filled = np.zeros_like(np.asarray(drawn))
+    for bar in re.findall(r"M(\d+) (\d+)h(\d+)v(\d+)", line.svg()):
+        x, y, width, height = map(int, bar)
+        filled[y : y + height, x : x + width] = BLUE
+    np.testing.assert_array_equal(filled, np.asarray(drawn))
+
+
 def test_a_layer(canvas: Canvas) -> None:
     sources = torch.zeros(1, canvas.grid.n)
     sources[0, [5, 7, 9]] = 1 / 3
@@ -127,7 +142,8 @@ def test_difference(canvas: Canvas) -> None:
     assert outline_entry(root, canvas, "#d55e00") == {5, 6}
     assert outline_entry(root, canvas, "#ffffff") == {2}
     assert words(root)[:4] == ["both 1", "only SPARE 1", "only CDPruner 2", "neither 12"]
-    corners = [p for p in root.iter(f"{SVG}path") if p.attrib.get("fill") == "#d55e00"]
+    marks = (p for p in root.iter(f"{SVG}path") if "H" in p.attrib["d"])
+    corners = [p for p in marks if p.attrib.get("fill") == "#d55e00"]
     assert [p.attrib["d"].count("M") for p in corners] == [2, 1]  # two tokens, and the legend's
     none = read(difference(canvas, [], [], "a", "b").svg)
     assert outline_entry(none, canvas, "#0072b2") == set()
