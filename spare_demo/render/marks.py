@@ -34,7 +34,8 @@ def outline(cells: Cells, flags: Flags, colour: Colour, width: int, inset: int) 
     """
     rows, cols, patch = cells.shape[:3]
     for x, y, across, down, edge in _bars(flags.reshape(rows, cols), patch, width, inset):
-        cells[*np.nonzero(edge), y : y + down, x : x + across] = colour
+        row, col = np.nonzero(edge)
+        cells[row, col, y : y + down, x : x + across] = colour
 
 
 def _bars(

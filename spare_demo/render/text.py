@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
@@ -16,6 +17,8 @@ LEADING = 1.35
 _SPELLED = str.maketrans(
     {"–": "-", "—": "-", "−": "-", "×": "x", "ρ": "rho", "²": "2", "≤": "<=", "→": "->"}
 )
+_CJK = "\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef"  # written without spaces
+_WORD = re.compile(f" ?(?:[{_CJK}]|[^ {_CJK}]+)")
 
 
 @cache
@@ -50,18 +53,18 @@ def shorten(text: str, width: float, size: int) -> str:
 
 def wrap(text: str, width: float, size: int, most: int | None = None) -> list[str]:
     """Lines of at most `width` picture pixels: a word that is wider is cut with …, and so is the
-    last of `most` lines where more would be needed."""
+    last of `most` lines where more would be needed. Chinese and Japanese break at any letter."""
     lines: list[str] = []
-    words = text.split()
+    words = _WORD.findall(" ".join(text.split()))
     for index, word in enumerate(words):
-        longer = f"{lines[-1]} {word}" if lines else word
+        longer = lines[-1] + word if lines else word
         if lines and font(size).getlength(drawable(longer)) <= width:
             lines[-1] = longer
         elif lines and len(lines) == most:
-            lines[-1] = " ".join([lines[-1], *words[index:]])
+            lines[-1] += "".join(words[index:])
             break
         else:
-            lines.append(word)
+            lines.append(word.lstrip())
     return [shorten(line, width, size) for line in lines]
 
 
@@ -69,8 +72,13 @@ def largest_fit(
     texts: Iterable[str], width: float, sizes: Sequence[tuple[int, int]]
 ) -> tuple[int, int]:
     """Of (size, most lines) the first in which every text is whole; the last where none is so."""
-    whole = [" ".join(text.split()) for text in texts]
-    fits = (
-        pair for pair in sizes if all(" ".join(wrap(text, width, *pair)) == text for text in whole)
-    )
-    return next(fits, sizes[-1])
+    whole = list(texts)
+
+    def fits(pair: tuple[int, int]) -> bool:
+        return all(_letters(*wrap(text, width, *pair)) == _letters(text) for text in whole)
+
+    return next(filter(fits, sizes), sizes[-1])
+
+
+def _letters(*lines: str) -> str:
+    return "".join("".join(lines).split())

@@ -11,7 +11,7 @@ from spare_demo.pruners import PRUNERS
 from spare_demo.render.card import Panel, card
 from spare_demo.render.colours import BLUE, VERMILION
 from spare_demo.render.display import Display, Text
-from spare_demo.render.text import font, wrap
+from spare_demo.render.text import drawable, font, largest_fit, wrap
 
 SVG = "{http://www.w3.org/2000/svg}"
 RED = Image.new("RGB", (300, 200), (255, 0, 0))
@@ -66,6 +66,16 @@ def test_text_is_wrapped_and_cut_to_its_room() -> None:
     assert lines[-1].endswith("…")
     assert all(font(20).getlength(line) <= 200 for line in lines)
     assert font(20).getlength(wrap("x" * 500, 200, 20, 3)[0]) <= 200
+
+
+def test_text_without_spaces_goes_on_in_the_next_line() -> None:
+    question = "图中紫色的圆圈上写着什么词?请用 one word 回答。" * 2
+    lines = wrap(question, 200, 20)
+    assert "".join(lines).replace(" ", "") == question.replace(" ", "")
+    assert all(font(20).getlength(drawable(line)) <= 200 for line in lines)
+    assert any("one word" in line for line in lines)
+    assert wrap(question, 200, 20, 2)[-1].endswith("…")
+    assert largest_fit([question], 200, [(40, 2), (20, 9), (10, 9)]) == (20, 9)
 
 
 def test_the_svg_has_the_same_words_pictures_and_sentence() -> None:
