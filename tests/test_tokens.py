@@ -120,6 +120,9 @@ def test_selection_refuses_what_is_no_set_of_patches(order: object, sentence: st
     [
         ({"gain": torch.ones(3)}, "one gain per pick"),
         ({"margin": torch.ones(3)}, "one margin per pick"),
+        ({"gain": ["a", "b"]}, "gain holds what is no number"),
+        ({"gain": [float("nan"), 1.0]}, "gain holds what is no number"),
+        ({"margin": [None, 1.0]}, "margin holds what is no number"),
         ({"features": torch.ones(2)}, "merged features"),
         ({"features": torch.ones(2, 3), "sources": torch.ones(3, 4)}, "one row of sources"),
         ({"sources": np.ones((2, 4))}, r"sources must be a torch tensor \(r, n\)"),

@@ -84,7 +84,13 @@ class Selection:
         for name in ("gain", "margin"):
             if getattr(self, name) is None:
                 continue
-            values = as_tensor(getattr(self, name))
+            try:
+                values = as_tensor(getattr(self, name))
+                whole = not values.isnan().any()
+            except (TypeError, ValueError, RuntimeError):
+                whole = False
+            if not whole:
+                raise ValueError(f"{name} holds what is no number. Pass one {name} per pick.")
             if values.shape != order.shape:
                 raise ValueError(
                     f"{name} has shape {tuple(values.shape)} but order has {len(order)} entries. "

@@ -168,7 +168,13 @@ class OneStop(LayerPruner):
 
 
 def _check_stops(plan: LayerPlan) -> None:
-    """Raise ValueError unless its stops ascend and each keeps some of the rows left."""
+    """Raise ValueError unless tokens leave, its stops ascend and each keeps some of the rows
+    left."""
+    if not plan.stops and plan.entering is None:
+        raise ValueError(
+            f"The method {plan.method.name!r} lets all {plan.n} visual tokens through every layer "
+            f"for a budget of {plan.budget}. Let its stops return one or more."
+        )
     layer, left = 0, plan.enters
     for stop in plan.stops:
         rows = stop.keep + stop.merged

@@ -403,3 +403,8 @@ def test_what_is_not_the_rows_of_the_stop_is_refused(returned: Any, problem: str
 def test_stops_that_no_run_can_follow_are_refused(stops: tuple[Stop, ...]) -> None:
     with pytest.raises(ValueError, match="'own' cannot leave"):
         Own(stops).plan(asked(), 300)
+
+
+def test_a_schedule_without_a_stop_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"'own' lets all 576 .* budget of 300\. Let its stops"):
+        Own(()).plan(asked(), 300)
