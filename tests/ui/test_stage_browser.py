@@ -405,8 +405,9 @@ def test_a_tapped_patch_is_explained_beside_its_picture(phone) -> None:
     )
     [shown] = boxes(phone, "#reason")
     assert 0 < patch < shown["y"]
-    phone.find(".sheet-close").tap()
+    phone.find(".sheet-close").press("Enter")
     expect(sheet).to_be_hidden()
+    expect(board).to_be_focused()  # not lost with the button that is gone
     assert not marked(phone, 0)
     assert "Tap a patch" not in sheet.inner_text()
 

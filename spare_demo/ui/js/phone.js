@@ -22,7 +22,9 @@
     }
   });
   document.addEventListener('click', ({target}) => {
-    if (target.closest?.('.sheet-close')) SPARE.emit('unlight');
+    if (!target.closest?.('.sheet-close')) return;
+    SPARE.emit('unlight');
+    document.querySelector('.board[tabindex="0"]').focus({preventScroll: true});
   });
 
   function toAnswers() {
