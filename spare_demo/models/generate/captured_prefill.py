@@ -12,7 +12,6 @@ The padded pass is the same without a GPU, only not captured, which is how it is
 from __future__ import annotations
 
 import logging
-import threading
 from collections import OrderedDict
 from typing import Any
 
@@ -74,7 +73,9 @@ def difference(captured: Tensor, eager: Tensor, dtype: torch.dtype) -> str | Non
 
 
 class CapturedPrefill:
-    """The prefill of one language model with compact positions. Run it in inference mode.
+    """The prefill of one language model with compact positions.
+
+    Run it in inference mode, one call at a time, as in a pass of `Passes`: its buffers are shared.
 
     Attributes:
         captures: whether a capture may still be tried; no longer so once one failed.
@@ -92,15 +93,13 @@ class CapturedPrefill:
         self._pool: Any = None
         self._stream: Any = None
         self.captures = True
-        self._lock = threading.Lock()
 
     def prepare(self, length: int, like: Tensor) -> None:
         """Capture what a prompt of this length needs, so that its own pass takes no time for it.
 
         like: (…, d), of the dtype of the embeddings to come and on their device.
         """
-        with self._lock:
-            self._pass_for(length, like)
+        self._pass_for(length, like)
 
     def __call__(self, embeds: Tensor) -> tuple[Tensor, DynamicCache, int]:
         """embeds: (1, L, d), L at least 1, on the model's device and in its dtype.
@@ -111,13 +110,12 @@ class CapturedPrefill:
             where they stay for the next prompt of this length.
         """
         length = embeds.shape[1]
-        with self._lock:  # the buffers are everyone's
-            step = self._pass_for(length, embeds)
-            logits, layers = step(embeds)
-            cache: Any = DynamicCache(config=self._hf.config)
-            for layer, states in zip(cache.layers, layers, strict=True):
-                layer.update(*(part[:, :, :length] for part in states))  # which copies them
-            return logits.clone(), cache, step.bytes
+        step = self._pass_for(length, embeds)
+        logits, layers = step(embeds)
+        cache: Any = DynamicCache(config=self._hf.config)
+        for layer, states in zip(cache.layers, layers, strict=True):
+            layer.update(*(part[:, :, :length] for part in states))  # which copies them
+        return logits.clone(), cache, step.bytes
 
     def _pass_for(self, length: int, like: Tensor) -> _Pass:
         padded = -(-length // BUCKET) * BUCKET
