@@ -10,6 +10,7 @@ import argparse
 import os
 import re
 import sys
+from configparser import ConfigParser
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from typing import Any
@@ -22,8 +23,6 @@ CAPTURES = ("auto", "on", "off")
 """When prefills are captured: where it is safe and gives the usual results, always, or never."""
 SYSTEMS = ("auto", "none", "vicuna_v1")
 
-_YES, _NO = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
-_FLAGS = dict.fromkeys(_YES, True) | dict.fromkeys(_NO, False)
 _KINDS = {bool: "1 or 0", int: "a whole number", tuple: "whole numbers"}
 
 
@@ -226,7 +225,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 def _read(default: Any, text: str) -> Any:
     """A variable's text as its setting's type; KeyError or ValueError where it is of another."""
     if isinstance(default, bool):
-        return _FLAGS[text.lower()]
+        return ConfigParser.BOOLEAN_STATES[text.lower()]
     if isinstance(default, tuple):
         # Not at the comma between two settings of a method.
         words = filter(None, re.split(r"\s+|,(?!\w+=)", text))
