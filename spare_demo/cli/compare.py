@@ -102,7 +102,7 @@ def run(arguments: argparse.Namespace, settings: Settings) -> None:
         arguments.wrong("the following arguments are required: IMAGE, QUESTION (or --from FILE)")
     # Everything that can be refused is, before the seconds or minutes that loading takes.
     question = settings.check_question(arguments.question)
-    changes = read_options(arguments.options, PRUNERS)
+    changes = read_options(arguments.options)
     methods: dict[str, Method | Selection | LayerPlan] = {}
     names = [name for name in arguments.methods if name != "all"]
     others = [name for name in PRUNERS if name not in names] if "all" in arguments.methods else []

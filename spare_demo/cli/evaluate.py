@@ -262,7 +262,7 @@ def _experiment(arguments: argparse.Namespace) -> Experiment:
         raise ValueError("--max-new-tokens must be 1 or more.")
     texts = arguments.methods
     names = [name for text in texts for name in (PRUNERS if text == ALL else (text,))]
-    changes = read_options([text for text in arguments.set if text not in SETS], PRUNERS)
+    changes = read_options([text for text in arguments.set if text not in SETS])
     if unused := [name for name in changes if name not in names]:
         raise ValueError(
             f"{unused[0]!r} has settings but is not measured. Add it to --methods, or leave its "
@@ -271,7 +271,7 @@ def _experiment(arguments: argparse.Namespace) -> Experiment:
     # What is set goes into the label, so that every table and file says so. A seed is compared with
     # the run's, not with the method's usual one.
     unset = choose(list(changes), arguments.seed) if changes else {}
-    labels = {name: write_method(name, values, unset) for name, values in changes.items()}
+    labels = {name: write_method(name, values, unset[name]) for name, values in changes.items()}
     names = [plain_label(labels.get(name, name)) for name in names]
     reference = labels.get(arguments.reference, arguments.reference)
     arguments.reference = reference and plain_label(reference)
@@ -304,7 +304,7 @@ def _experiment(arguments: argparse.Namespace) -> Experiment:
 def _by_words(label: str) -> str:
     """The label of a method that reads relevance by words of the language model."""
     name, variant = split_label(label)
-    if BY_WORDS in variant.split(",") or not read_method(name, PRUNERS).reads_relevance:
+    if BY_WORDS in variant.split(",") or not read_method(name).reads_relevance:
         return label
     return f"{label},{BY_WORDS}" if variant else f"{label}{MARK}{BY_WORDS}"
 

@@ -63,7 +63,7 @@ def record_of(exploration: Exploration, label: str) -> MethodRecord:
         method = method.ready.method
     return MethodRecord(
         method.name,
-        title_of(method, PRUNERS, exploration.view.tokens.by_words),
+        title_of(method, exploration.view.tokens.by_words),
         {name: getattr(method, name) for name in fields_of(method)},
         method.inside,
         method.lowest(exploration.n, exploration.view.layers),

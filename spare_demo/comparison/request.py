@@ -172,7 +172,7 @@ def choose(
         return {label: _method_of(label, entry) for label, entry in pruners.items()}
     chosen: LabelledMethods = {}
     for name in pruners:
-        method = read_method(name, PRUNERS)
+        method = read_method(name)
         if method.seeded and not seeds_of(name):
             method = dataclasses.replace(method, seed=seed)
         method = dataclasses.replace(method, **(changes or {}).get(name, {}))
@@ -229,7 +229,7 @@ def _method_of(label: object, entry: object) -> Method:
 
 def name_of(method: Method) -> str:
     """The method's name with its settings where not the defaults, without a seed, for `choose`."""
-    return write_method(method.name, changes_of(method, PRUNERS), PRUNERS)
+    return write_method(method.name, changes_of(method))
 
 
 def read_budget(value: object, n: int) -> int:

@@ -54,7 +54,7 @@ def title_of(label: str) -> str:
         return {UNPRUNED: "All tokens", BLANK: "Blank picture, all tokens"}[label]
     name, variant = split_label(label)
     try:
-        title = options.title_of(options.read_method(name, PRUNERS), PRUNERS)
+        title = options.title_of(options.read_method(name))
     except ValueError:  # a method or setting that only the version has which measured it
         return label
     words = [words_of(variant)] if variant else []
@@ -67,7 +67,7 @@ def inside_note(labels: Sequence[str]) -> str:
     paper: list[str] = []
     for label in labels:
         try:
-            method = options.read_method(split_label(label)[0], PRUNERS)
+            method = options.read_method(split_label(label)[0])
         except ValueError:  # as in `title_of`
             continue
         if method.inside:

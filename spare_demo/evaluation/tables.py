@@ -40,7 +40,6 @@ from spare_demo.evaluation.summary import (
     Summary,
 )
 from spare_demo.evaluation.variants import MARK, words_of
-from spare_demo.pruners import PRUNERS
 from spare_demo.pruners.options import write_method
 from spare_demo.table import counted
 
@@ -194,7 +193,7 @@ def aggregations(summary: Summary, budget: Budget) -> list[Table]:
         mark = f"{MARK}{reading}" if reading else ""
         labels = {
             aggregation: [
-                write_method("spare", dict(aggregation=aggregation, squash=squash), PRUNERS) + mark
+                write_method("spare", dict(aggregation=aggregation, squash=squash)) + mark
                 for squash in _SQUASHES
             ]
             for aggregation in ("mean", "max")

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from reprlib import repr as brief
 from typing import Any
 
-from spare_demo.pruners.base import Method
+from spare_demo.pruners import PRUNERS, Method
 
 Changes = dict[str, dict[str, Any]]
 """{method: {field: value}}."""
@@ -44,10 +44,10 @@ def fields_of(method: Any) -> dict[str, dataclasses.Field[Any]]:
     return {field.name: field for field in dataclasses.fields(method) if field.init}
 
 
-def read_options(texts: Sequence[str], methods: Mapping[str, Any]) -> Changes:
+def read_options(texts: Sequence[str]) -> Changes:
     """ "method.field=value" -> the values as the fields have them; the last of two wins.
 
-    Raises ValueError, with a sentence to show, for anything that is no setting of `methods`.
+    Raises ValueError, with a sentence to show, for anything that is no setting of `PRUNERS`.
     """
     changes: Changes = {}
     for text in texts:
@@ -58,18 +58,18 @@ def read_options(texts: Sequence[str], methods: Mapping[str, Any]) -> Changes:
                 f"The setting {brief(text)} cannot be read. Write METHOD.SETTING=VALUE, such as "
                 "divprune.metric=euclidean."
             )
-        if name not in methods:
-            raise ValueError(no_method(name, methods))
-        read = read_value(methods[name], field, value.strip())
+        if name not in PRUNERS:
+            raise ValueError(no_method(name))
+        read = read_value(PRUNERS[name], field, value.strip())
         changes.setdefault(name, {})[field] = read
     for name, values in changes.items():
         # Refuses what is out of range before anything runs.
-        dataclasses.replace(methods[name], **values)
+        dataclasses.replace(PRUNERS[name], **values)  # type: ignore[type-var]
     return changes
 
 
-def read_method(text: str, methods: Mapping[str, Any]) -> Any:
-    """A name of `methods`, or "name:field=value,field=value" -> the method as it is set.
+def read_method(text: str) -> Any:
+    """A name of `PRUNERS`, or "name:field=value,field=value" -> the method as it is set.
 
     Raises ValueError, with a sentence to show, for anything else.
     """
@@ -79,17 +79,18 @@ def read_method(text: str, methods: Mapping[str, Any]) -> Any:
             "A list of methods takes names. Pass {label: method} for one that is ready-made, such "
             f"as {{{name.name!r}: {type(name).__name__}(…)}}."
         )
-    if not isinstance(name, str) or name not in methods or "@" in settings:
-        raise ValueError(no_method(text if "@" in settings else name, methods))
-    if isinstance(methods[name], type):
-        instance = f"{methods[name].__name__}()"
+    if not isinstance(name, str) or name not in PRUNERS or "@" in settings:
+        raise ValueError(no_method(text if "@" in settings else name))
+    usual: Any = PRUNERS[name]
+    if isinstance(usual, type):
+        instance = f"{usual.__name__}()"
         raise ValueError(f"{name!r} is set to a class. Write PRUNERS[{name!r}] = {instance}.")
-    check_settings(methods[name])
+    check_settings(usual)
     texts = [f"{name}.{part}" for part in settings.split(",") if part]
     set_fields = Counter(text.partition("=")[0].replace(" ", "") for text in texts)
     if twice := [path for path, count in set_fields.items() if count > 1]:
         raise ValueError(f"{brief(text)} sets {twice[0]} twice. Leave one out.")
-    return dataclasses.replace(methods[name], **read_options(texts, methods).get(name, {}))
+    return dataclasses.replace(usual, **read_options(texts).get(name, {}))
 
 
 def seeds_of(text: str) -> list[str]:
@@ -98,26 +99,26 @@ def seeds_of(text: str) -> list[str]:
     return [part for part in parts if part.startswith("seed=")]
 
 
-def no_method(name: object, methods: Mapping[str, Any]) -> str:
+def no_method(name: object) -> str:
     """The sentence about a name that is no method's, with the nearest one that is."""
     if not isinstance(name, str):
-        return f"A method is called by its name. Choose one of: {', '.join(methods)}."
+        return f"A method is called by its name. Choose one of: {', '.join(PRUNERS)}."
     plain, mark, _ = name.partition("@")
-    if mark and plain.partition(":")[0] in methods:
+    if mark and plain.partition(":")[0] in PRUNERS:
         return (
             f"{brief(name)} is a label that evaluate alone reads. Write {plain!r:.200}. For what "
             "stands after the @ the command compare has options, such as --guidance-text words. In "
             "Python, compare takes relevance=RelevanceOptions(…) and positions; prune takes "
             "guidance_text and positions alone."
         )
-    near = difflib.get_close_matches(name.lower(), methods, 1)
+    near = difflib.get_close_matches(name.lower(), PRUNERS, 1)
     meant = f" Did you mean {near[0]}?" if near else ""
-    return f"There is no method {brief(name)}.{meant} Choose one of: {', '.join(methods)}."
+    return f"There is no method {brief(name)}.{meant} Choose one of: {', '.join(PRUNERS)}."
 
 
-def write_method(name: str, values: Mapping[str, Any], methods: Mapping[str, Any]) -> str:
-    """What `read_method` reads: the name, and the values that are not the defaults."""
-    usual = methods[name]
+def write_method(name: str, values: Mapping[str, Any], usual: Method | None = None) -> str:
+    """What `read_method` reads: the name, and the values that are not those of the usual method."""
+    usual = PRUNERS[name] if usual is None else usual
     changes = [f"{key}={value}" for key, value in values.items() if value != getattr(usual, key)]
     return f"{name}:{','.join(changes)}" if changes else name
 
@@ -142,9 +143,9 @@ def read_value(method: Any, field: str, text: str) -> Any:
         raise ValueError(f"{problem} Choose {kind}.") from None
 
 
-def changes_of(method: Any, methods: Mapping[str, Any]) -> dict[str, Any]:
+def changes_of(method: Any) -> dict[str, Any]:
     """The settings in which a method differs from the table's of its name, seeds left out."""
-    usual = methods.get(method.name)
+    usual = PRUNERS.get(method.name)
     if type(usual) is not type(method):
         return {}
     values = {name: getattr(method, name) for name in fields_of(method) if name != "seed"}
@@ -156,13 +157,13 @@ def changes_of(method: Any, methods: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def title_of(method: Method, methods: Mapping[str, Any], by_words: bool = False) -> str:
+def title_of(method: Method, by_words: bool = False) -> str:
     """The method's title and its settings where not the defaults: "DivPrune (metric=euclidean)".
 
     by_words: as of `VisualTokens`; then a method that reads relevance is not as in its paper, and
     its title says so: "SPARE by words".
     """
     title = f"{method.title} by words" if by_words and method.reads_relevance else method.title
-    settings = changes_of(method, methods)
+    settings = changes_of(method)
     changes = ", ".join(f"{name}={value}" for name, value in settings.items())
     return f"{title} ({changes})" if changes else title

@@ -68,7 +68,7 @@ def _method(label: str, item: Mapping[str, Any], n: int) -> dict[str, Any]:
     if method is None:
         return values
     values["settings"] = dataclasses.asdict(method)  # with those that came later
-    values["title"] = title_of(method, PRUNERS)
+    values["title"] = title_of(method)
     if inside:
         values["least_budget"] = method.lowest(n, len(item["per_layer"]))
         values["counting_note"] = method.counting_note

@@ -21,7 +21,6 @@ from spare_demo.models.loading.hub import Progress, no_progress
 from spare_demo.models.loading.load import plain_name
 from spare_demo.models.loading.machine import Offer, offers
 from spare_demo.models.loading.memory import LoadOptions
-from spare_demo.pruners import PRUNERS
 from spare_demo.pruners.options import read_method
 from spare_demo.settings import Settings
 from spare_demo.threads import wait_interruptibly
@@ -199,7 +198,7 @@ class ModelSwitch:
 
 def _runs(name: str, model: Model) -> bool:
     """Whether a method, or its text-free form, can run on the model."""
-    method = read_method(name, PRUNERS)
+    method = read_method(name)
     return model.reason_against(method) is None or bool(method.text_free)
 
 

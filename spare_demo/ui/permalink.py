@@ -18,7 +18,6 @@ import gradio as gr
 
 from spare_demo.comparison.request import Request, name_of
 from spare_demo.models import Model
-from spare_demo.pruners import PRUNERS
 from spare_demo.pruners.options import read_method, title_of
 from spare_demo.relevance import GuidanceText, TextPieces
 from spare_demo.settings import Settings
@@ -140,10 +139,10 @@ def controls_of_link(
     against = partial(model.reason_against, guidance_text=by)
     for part in sorted({"method_a", "method_b"} & controls.keys()):
         method = controls[part]
-        if against(read_method(method, PRUNERS)):
+        if against(read_method(method)):
             del controls[part]
             stale.append(
-                f"{part[-1].upper()}: {title_of(read_method(method, PRUNERS), PRUNERS)} cannot run "
+                f"{part[-1].upper()}: {title_of(read_method(method))} cannot run "
                 "on this model; the page's default is used."
             )
         # With settings, which the menu does not list, or on a model that lacks it by CLIP.
@@ -171,7 +170,7 @@ def _name_of(model: Model) -> str:
 
 
 def _method(text: str) -> str:
-    read_method(text, PRUNERS)
+    read_method(text)
     return text
 
 

@@ -49,7 +49,7 @@ def menu(against: Reasons, current: str = "") -> list[tuple[str, str]]:
             reason = against(method)
             entries.append((f"{method.title}{NOT_HERE}{reason}" if reason else method.title, name))
             if current.startswith(f"{name}:"):
-                entries.append((title_of(read_method(current, PRUNERS), PRUNERS), current))
+                entries.append((title_of(read_method(current)), current))
     return entries
 
 
@@ -58,7 +58,7 @@ def able(name: str, against: Reasons) -> str:
 
     Raises ValueError, listing the known ones, for a name that is none.
     """
-    method = read_method(name, PRUNERS)
+    method = read_method(name)
     return name if against(method) is None else method.text_free or name
 
 
@@ -94,7 +94,7 @@ def settings_panel(
         )
         def controls(value: str) -> None:
             try:
-                method = read_method(value, PRUNERS)
+                method = read_method(value)
             except ValueError as error:
                 gr.HTML(panels.message_html(str(error)))
                 return
@@ -158,8 +158,8 @@ def choose(name: str, fields: Sequence[str], values: Sequence[Any]) -> str:
         field: read_value(method, field, _plain(value))
         for field, value in zip(fields, values, strict=True)
     }
-    value = write_method(name, read, PRUNERS)
-    read_method(value, PRUNERS)
+    value = write_method(name, read)
+    read_method(value)
     return value
 
 
@@ -209,7 +209,7 @@ def line_html(value: str) -> str:
 
     value: a method as menus have it. Raises ValueError for anything else.
     """
-    method: Method = read_method(value, PRUNERS)
+    method: Method = read_method(value)
     # Some controls look at the patches, as the methods do that they are controls for.
     kind = "before" if method.group == "controls" and method.reads else method.group
     return f"<p>{sketch_svg(kind)}<span>{escape(method.summary)}</span></p>"
