@@ -6,8 +6,6 @@ model and has pivots among the words; at the projector there are neither. Our re
 
     pivots     the p tokens with the largest norm of x_n, p = 8 as in DART's 4 + 4
     for each   in that order: take the t = (k - p) / p left tokens with the lowest cosine to it
-
-Where p does not divide k - p, the first pivots take one token more: k tokens come out whatever k.
 """
 
 from __future__ import annotations

@@ -5,9 +5,6 @@ Paper: arXiv 2503.02175. Released code: vbdi/divprune, llava_arch.py.
     d_ij = 1 - cos(x_i, x_j)
     first      argmax_i  min_{j != i} d_ij      the token whose nearest neighbour is farthest
     then       argmax_i  min_{j picked} d_ij    until k are picked
-
-The code has distances in half precision, where many tie, does not bar picked tokens, so that equal
-ones repeat, and compares the tokens of all views with each other.
 """
 
 from __future__ import annotations

@@ -12,8 +12,7 @@ each, not squares. a is the class token's attention, mean over heads, in the las
     keep   in each run the tokens with the largest a
 
 The mean over a run undoes the rescaling: score is 1.09 times the mean of 1000 a, unless the mean of
-v is as small as 1e-6. So as released the runs share the budget by their attention, and similarity
-decides next to nothing.
+v is as small as 1e-6.
 """
 
 from __future__ import annotations

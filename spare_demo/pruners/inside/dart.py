@@ -7,12 +7,10 @@ Paper: arXiv 2502.11494. Released code: ZichenWen1/DART, as its ports agree on i
             whose states (after the final norm) have the lowest cosine to its own
 
 It acts before layer K (from 0; 2 of 32); positions are kept. The released count is T visual tokens
-in name and 4 + 8 floor(T / 8) in fact, after layer K. By default the budget is the average over all
-layers instead, and where what is left for the pivots does not divide, the first add one more.
+in name and 4 + 8 floor(T / 8) in fact, after layer K.
 
-Norms are of the keys as they are cached, all heads together after rotation, as in one port; the
-original's own files could not be read. Text pivots come from the text after the picture, in order
-of their norm.
+Norms are of the keys of all heads together, as in one port; the original's own files could not be
+read. Text pivots come from the text after the picture.
 """
 
 from __future__ import annotations

@@ -15,8 +15,7 @@ authors call SparseVLM+).
 It acts on the outputs of layers 2, 6 and 15 (from 0, of 32). How many tokens stay was written down
 by the authors for 576 tokens and budgets of 192, 128, 96 and 64; the paper's own rule, the rank of
 an attention matrix, is not in that code. For any other budget, picture or depth: the shares of the
-two neighbouring lists, mixed so that the average comes out, none below 1 token. The code's average
-books a layer whose output is pruned as already pruned.
+two neighbouring lists, mixed so that the average comes out, none below 1 token.
 """
 
 from __future__ import annotations

@@ -5,10 +5,9 @@ Paper: arXiv 2505.22654. Released code: Tencent/SelfEvolvingAgent, VScan/llava/m
     score_i = mean over heads of the attention that the prompt's last token would pay to i in the
               layer that comes next (its own norm, query and key projections, rotary positions)
 
-Its README lets 96 merged rows in (`pruners/vscan.py`) and 32 of them go on from layer 16 of 32, in
-raster order, positions packed together again: an average of 64. For a budget k, floor(1.5 k) of n
-tokens enter, at most n, and so many go on from the middle that the average over layers is k: half
-of k, or 2 k - n where all n enter.
+For a budget k, floor(1.5 k) of n tokens enter, at most n, as merged rows (`pruners/vscan.py`), and
+so many go on from layer 16 of 32 that the average over layers is k: half of k, or 2 k - n where all
+n enter. Those go on in raster order, positions packed together again.
 """
 
 from __future__ import annotations
