@@ -90,8 +90,24 @@ class LayerPruner(Method):
         return plan
 
     def places(self, depth: int) -> tuple[int, ...]:
-        """Where `stop_layers` lie in a model of so many; ValueError for one too shallow for it."""
-        return depths(self.stop_layers, depth, self.title)
+        """Where `stop_layers` lie in a model of so many: the same share of the way.
+
+        Rounded to the nearest layer (halves down), at least 1, each after the one before and with a
+        layer left for each after it, so that in a shallow model the stops crowd together but never
+        coincide. Raises ValueError where even that leaves one no layer of its own.
+        """
+        count = len(self.stop_layers)
+        if count >= depth:
+            raise ValueError(
+                f"{self.title} needs a language model of more than {layers_word(count)}, and this "
+                f"one has {depth}. Choose a deeper model or another method."
+            )
+        places: list[int] = []
+        for turn, layer in enumerate(self.stop_layers):
+            nearest = math.ceil(layer * depth / PAPER_DEPTH - 0.5)
+            latest = depth - count + turn
+            places.append(min(latest, max(nearest, places[-1] + 1 if places else 1)))
+        return tuple(places)
 
     def lowest(self, n: int, depth: int) -> int:
         """The least budget its schedule can meet; ValueError as `places`."""
@@ -211,26 +227,6 @@ def most_attended(reading: LayerReading, stop: Stop, ahead: bool = False) -> Cho
     last = len(reading.hidden) - 1
     scores = reading.attention([last], ahead)[:, 0].mean(dim=0)  # (T,)
     return Choice(largest(scores[reading.visual], stop.keep))
-
-
-def depths(layers: Sequence[int], depth: int, title: str) -> tuple[int, ...]:
-    """Where stops of a 32-layer model lie in one of `depth` layers: the same share of the way.
-
-    Rounded to the nearest layer (halves down), at least 1, each after the one before and with a
-    layer left for each after it, so that in a shallow model the stops crowd together but never
-    coincide. Raises ValueError where even that leaves one no layer of its own.
-    """
-    if len(layers) >= depth:
-        raise ValueError(
-            f"{title} needs a language model of more than {layers_word(len(layers))}, and this one "
-            f"has {depth}. Choose a deeper model or another method."
-        )
-    places: list[int] = []
-    for turn, layer in enumerate(layers):
-        nearest = math.ceil(layer * depth / PAPER_DEPTH - 0.5)
-        latest = depth - len(layers) + turn
-        places.append(min(latest, max(nearest, places[-1] + 1 if places else 1)))
-    return tuple(places)
 
 
 def layers_word(count: int) -> str:

@@ -16,7 +16,7 @@ from spare_demo import PRUNERS, VisualTokens
 from spare_demo.pruners import LayerPruner
 from spare_demo.pruners.base import largest
 from spare_demo.pruners.dart import spread_out
-from spare_demo.pruners.inside.base import choose_rows, depths
+from spare_demo.pruners.inside.base import choose_rows
 from spare_demo.pruners.inside.dart import Dart
 from spare_demo.pruners.inside.fastv import FastV
 from spare_demo.pruners.inside.pyramiddrop import PyramidDrop
@@ -97,17 +97,22 @@ def test_any_budget_from_the_lowest_is_met(method: LayerPruner, n: int, depth: i
             method.plan(asked(n, depth), wrong)
 
 
-def test_depths_are_the_same_share_of_the_way() -> None:
-    assert depths((8, 16, 24), 32, "It") == (8, 16, 24)
-    assert depths((8, 16, 24), 40, "It") == (10, 20, 30)
-    assert depths((8, 16, 24), 28, "It") == (7, 14, 21)
-    assert depths((3, 7, 16), 5, "It") == (1, 2, 3)  # crowded, never the same
-    assert depths((2,), 40, "It") == (2,) and depths((2,), 28, "It") == (2,)
-    assert depths((2,), 2, "It") == (1,)
-    assert depths((31,), 5, "It") == (4,)  # a layer is left to act in
-    assert depths((8, 30, 31), 5, "It") == (1, 3, 4)
-    with pytest.raises(ValueError, match=r"It needs .* more than 3 layers, and this one has 3"):
-        depths((3, 7, 16), 3, "It")
+class Late(V2Drop):
+    stop_layers = (8, 30, 31)
+
+
+def test_places_are_the_same_share_of_the_way() -> None:
+    assert PyramidDrop().places(32) == (8, 16, 24)
+    assert PyramidDrop().places(40) == (10, 20, 30)
+    assert PyramidDrop().places(28) == (7, 14, 21)
+    assert SparseVLM().places(5) == (1, 2, 3)  # crowded, never the same
+    assert FastV().places(40) == (2,) and FastV().places(28) == (2,)
+    assert FastV().places(2) == (1,)
+    assert FastV(layer=31).places(5) == (4,)  # a layer is left to act in
+    assert Late().places(5) == (1, 3, 4)
+    problem = "SparseVLM needs .* more than 3 layers, and this one has 3"
+    with pytest.raises(ValueError, match=problem):
+        SparseVLM().places(3)
 
 
 def test_fastv_keeps_what_the_arithmetic_leaves() -> None:
