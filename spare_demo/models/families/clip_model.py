@@ -30,14 +30,6 @@ RELEVANCE_LAYERS = (-2, -1)
 BLOCKS = tuple(sorted({block for method in PRUNERS.values() for block in method.blocks}))
 """The blocks that methods read: below 0 from the end, above 0 from the start of one of 24."""
 
-CLIP_READS = frozenset(
-    {
-        *("states", "class_states", "project", "cls_attention", "attention_received"),
-        *("vision_keys", "vision_values", "class_queries", "tower_blocks"),
-    }
-)
-"""The names of the fields that `clip_reads` fills."""
-
 
 class ClipModel(Model):
     """A family whose vision tower is CLIP's, so that CLIP relevance needs no second pass.
@@ -49,7 +41,12 @@ class ClipModel(Model):
     kept_whole = ("model.vision_tower", "model.multi_modal_projector", "lm_head")
     vision_modules = ("vision_tower.", "multi_modal_projector.", "image_newline")
     clip_tower = True
-    reads = CLIP_READS
+    reads = frozenset(
+        {
+            *("states", "class_states", "project", "cls_attention", "attention_received"),
+            *("vision_keys", "vision_values", "class_queries", "tower_blocks"),
+        }
+    )
 
     def __init__(self, hf: Any, processor: Any, text_tower: TextTower | None, **words: Any):
         super().__init__(hf, processor, text_tower, **words)
