@@ -1,4 +1,4 @@
-"""Shared by every drawing function: token indices, number formats, and pictures as bytes."""
+"""Shared by every drawing function: flags of tokens, number formats, and pictures as bytes."""
 
 from __future__ import annotations
 
@@ -7,25 +7,18 @@ import io
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from spare_demo.tokens.checks import Indices
+from spare_demo.tokens.checks import Indices, as_indices
 
 Flags = NDArray[np.bool_]
-
-
-def token_list(tokens: Indices) -> NDArray[np.int64]:
-    """(k,) token indices in the order given, a tensor's from whatever device."""
-    indices: NDArray[np.int64] = torch.as_tensor(tokens, dtype=torch.long).cpu().numpy()
-    return indices
 
 
 def token_flags(tokens: Indices, n: int) -> Flags:
     """(n,) bool, True for the tokens listed."""
     flags = np.zeros(n, np.bool_)
-    flags[token_list(tokens)] = True
+    flags[as_indices(tokens).numpy()] = True
     return flags
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from spare_demo.render.base import number, token_flags, token_list
+from spare_demo.render.base import number, token_flags
 from spare_demo.render.canvas import Canvas
 from spare_demo.render.colours import Colour, cividis, hue_ramp
 from spare_demo.render.display import ColourBar, Colours, Display, Item, Line, Photo, Text
@@ -22,7 +22,7 @@ from spare_demo.render.marks import Fill, Outline, line_width
 from spare_demo.render.sentences import say
 from spare_demo.render.text import font, shorten, wrap
 from spare_demo.table import tokens_word
-from spare_demo.tokens.checks import Indices
+from spare_demo.tokens.checks import Indices, as_indices
 
 Values = Sequence[float] | NDArray[np.floating] | torch.Tensor
 
@@ -174,7 +174,7 @@ def pick_order(canvas: Canvas, order: Indices, colour: Colour, label: str) -> Di
     order: (k,) token indices in the order they were picked. colour, label: the method's.
     """
     n = canvas.grid.n
-    picks = token_list(order)
+    picks = as_indices(order).numpy()
     k = len(picks)
     shades = hue_ramp(colour, np.arange(k) / max(1, k - 1))
     fill, flags = np.zeros((n, 3), np.uint8), np.zeros(n, np.bool_)
