@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 from collections import deque
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from measuring import ROOT, Figure, finish, in_turns, read_arguments, where
 from PIL import Image
@@ -38,11 +39,7 @@ def main() -> None:
     example = sorted((ROOT / "assets" / "examples").glob("*.png"))[0]
     view = model.encode(Image.open(example), "What is in the picture?")
     budget = min(64, view.tokens.n)
-    selections = [
-        None,
-        *(PRUNERS[name].select(view.tokens, budget) for name in ("spare", "cdpruner")),
-    ]
-    asked = dict(zip(LABELS, selections, strict=True))
+    asked = {"all": None} | {k: PRUNERS[k].select(view.tokens, budget) for k in LABELS[1:]}
     allocated: deque[int] = deque(maxlen=1)
     steps: dict[str, list[float]] = {name: [] for name in (*LABELS, "together")}
 
@@ -64,14 +61,8 @@ def main() -> None:
         steps["together"].append(max(answer.decode_seconds for answer in done.values()))
         return tuple(done[label].token_ids for label in asked)
 
-    whole = in_turns(
-        args.runs,
-        device,
-        all=lambda: alone("all"),
-        spare=lambda: alone("spare"),
-        cdpruner=lambda: alone("cdpruner"),
-        together=together,
-    )
+    apart = {label: partial(alone, label) for label in LABELS}
+    whole = in_turns(args.runs, device, **apart, together=together)
     shape = f"{view.input_ids.shape[1]} positions unpruned, {budget} kept, {args.tokens} new tokens"
     figures = [
         Figure(

@@ -128,11 +128,12 @@ def say(words: str) -> None:
 def finish(title: str, figures: Sequence[Figure], to: Path | None, **about: Any) -> None:
     """Print the table and write the JSON file."""
     print(f"\n{title}")
-    print(text_table(HEAD, [cells(asdict(f) | {"ratio": f.ratio}) for f in figures]))
+    rows = [asdict(figure) | {"ratio": figure.ratio} for figure in figures]
+    print(text_table(HEAD, list(map(cells, rows))))
     told = {
         "title": title,
         "command": "python " + " ".join([f"benchmarks/{Path(sys.argv[0]).name}", *sys.argv[1:]]),
-        "figures": [{**asdict(f), "ratio": f.ratio} for f in figures],
+        "figures": rows,
         "machine": platform.platform(),
         "cores": os.cpu_count(),
         "load_at_end": round(os.getloadavg()[0], 2),
