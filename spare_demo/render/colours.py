@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 Colour = tuple[int, int, int]
 
+BLACK: Colour = (0, 0, 0)
+WHITE: Colour = (255, 255, 255)
 # Okabe and Ito's palette, told apart by people with any colour vision.
 BLUE: Colour = (0x00, 0x72, 0xB2)  # method A
 VERMILION: Colour = (0xD5, 0x5E, 0x00)  # method B

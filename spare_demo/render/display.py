@@ -19,14 +19,13 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
 from spare_demo.render.base import data_address
-from spare_demo.render.colours import Colour, hex_of
+from spare_demo.render.colours import WHITE, Colour, hex_of
 from spare_demo.render.text import LEADING, drawable, font
 
 Point = tuple[float, float]
 Anchor = Literal["lm", "mm", "rm", "ls", "ms", "rs"]
 """Of words: left, middle or right of them, on their middle or their baseline."""
 
-_WHITE: Colour = (255, 255, 255)
 _STOPS = 17  # of a bar of colours in SVG
 
 
@@ -56,7 +55,7 @@ class Display:
     height: int
     items: Sequence[Item]
     sentence: str
-    ground: Colour = _WHITE
+    ground: Colour = WHITE
     scale: int = 1
 
     @cached_property
@@ -154,7 +153,7 @@ class Text:
             draw.text((x, y), words, fill=self.colour, font=face, anchor=self.anchor)
             return
         size = (math.ceil(face.getlength(words)), 2 * self.size * scale)
-        strip = Image.new("RGB", size, _WHITE)
+        strip = Image.new("RGB", size, WHITE)
         draw = ImageDraw.Draw(strip)
         draw.text((0, size[1] // 2), words, fill=self.colour, font=face, anchor="lm")
         rotated = strip.rotate(90, expand=True)

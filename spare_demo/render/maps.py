@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from spare_demo.render.base import number, token_flags
 from spare_demo.render.canvas import Canvas
-from spare_demo.render.colours import Colour, cividis, hue_ramp
+from spare_demo.render.colours import BLACK, WHITE, Colour, cividis, hue_ramp
 from spare_demo.render.display import ColourBar, Colours, Display, Item, Line, Photo, Text
 from spare_demo.render.legend import FAINT, INK, on_canvas, strip_height, strip_width, text_size
 from spare_demo.render.marks import Fill, Outline, line_width
@@ -183,7 +183,7 @@ def pick_order(canvas: Canvas, order: Indices, colour: Colour, label: str) -> Di
     items: list[Item] = [
         Photo(0, 0, canvas.keep(flags, canvas.grey)),
         Fill(canvas, flags, fill, PICKED_OPACITY),
-        Outline(canvas, flags, (255, 255, 255), max(1, line_width(canvas.patch) // 2)),
+        Outline(canvas, flags, WHITE, max(1, line_width(canvas.patch) // 2)),
     ]
     if k <= NUMBERED:
         items += _ranks(canvas, picks.tolist(), shades)
@@ -210,7 +210,7 @@ def _ranks(canvas: Canvas, picks: list[int], shades: np.ndarray) -> Iterator[Tex
     for rank, (token, shade) in enumerate(zip(picks, shades, strict=True), start=1):
         x0, y0, x1, y1 = canvas.rectangle(token)
         dark = shade.astype(float) @ (0.299, 0.587, 0.114) < 128
-        ink = (255, 255, 255) if dark else (0, 0, 0)
+        ink = WHITE if dark else BLACK
         yield Text((x0 + x1) / 2, (y0 + y1) / 2, str(rank), size, ink, "mm")
 
 
@@ -251,7 +251,7 @@ def _strip(
     for point, centre, wide, (value, words) in zip(points, centres, widths, ticks, strict=True):
         if value in (0.0, mean):  # a mark across the colours that shows on dark and light
             across = ((point, top), (point, bottom))
-            items += [Line(across, (0, 0, 0), line + 4), Line(across, (255, 255, 255), line)]
+            items += [Line(across, BLACK, line + 4), Line(across, WHITE, line)]
         foot = point if abs(point - centre) < wide / 2 else centre
         items.append(Line(((point, bottom), (foot, bottom + drop)), FAINT, line))
         items.append(Text(centre, bottom + drop + size * 0.65, words, size, INK, "mm"))

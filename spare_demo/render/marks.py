@@ -11,10 +11,9 @@ from PIL import Image
 
 from spare_demo.render.base import Flags
 from spare_demo.render.canvas import Canvas
-from spare_demo.render.colours import Colour, hex_of
+from spare_demo.render.colours import WHITE, Colour, hex_of
 from spare_demo.render.display import rect
 
-_WHITE: Colour = (255, 255, 255)
 Cells = NDArray[np.uint8]  # (rows, cols, patch, patch, 3), a view into the picture
 
 
@@ -68,7 +67,7 @@ def corner_hatch(cells: Cells, flags: Flags, colour: Colour) -> None:
     depth = x - y - (patch - _reach(patch))
     edge = max(1, patch // 14)
     row, col = np.nonzero(flags.reshape(rows, cols))
-    for part, paint in (((depth >= 0) & (depth < edge), _WHITE), (depth >= edge, colour)):
+    for part, paint in (((depth >= 0) & (depth < edge), WHITE), (depth >= edge, colour)):
         inside_y, inside_x = np.nonzero(part)
         cells[row[:, None], col[:, None], inside_y[None, :], inside_x[None, :]] = paint
 
@@ -85,7 +84,7 @@ def _corners_svg(corners: Sequence[tuple[int, int]], patch: int, colour: Colour)
     edges = "".join(f"M{x - reach} {y}L{x} {y + reach}" for x, y in corners)
     return (
         f'<path d="{triangles}" fill="{hex_of(colour)}"/>'
-        f'<path d="{edges}" stroke="{hex_of(_WHITE)}" stroke-width="{max(1, patch // 14)}"/>'
+        f'<path d="{edges}" stroke="{hex_of(WHITE)}" stroke-width="{max(1, patch // 14)}"/>'
     )
 
 

@@ -15,7 +15,7 @@ from spare_demo import measures
 from spare_demo.pruners.plan import LayerSet
 from spare_demo.render.base import Flags, token_flags
 from spare_demo.render.canvas import Canvas
-from spare_demo.render.colours import BLUE, PALETTE, VERMILION, Colour
+from spare_demo.render.colours import BLACK, BLUE, PALETTE, VERMILION, WHITE, Colour
 from spare_demo.render.display import Display, Item, Photo
 from spare_demo.render.legend import (
     DROPPED,
@@ -33,8 +33,6 @@ from spare_demo.table import counted, percent_of_all, tokens_word
 from spare_demo.tokens import Selection
 from spare_demo.tokens.checks import Indices
 
-_BLACK: Colour = (0, 0, 0)
-_WHITE: Colour = (255, 255, 255)
 # The first two colours of the palette are those of two methods.
 _QUESTION_COLOURS = (PALETTE[3], PALETTE[4])
 
@@ -170,7 +168,7 @@ def difference(
     a, b = token_flags(kept_a, n), token_flags(kept_b, n)
     width = line_width(canvas.patch)
     # White on black, which is seen on any photo.
-    shared_lines = ((_BLACK, width + 1, 0), (_WHITE, max(1, width - 1), 1))
+    shared_lines = ((BLACK, width + 1, 0), (WHITE, max(1, width - 1), 1))
     items: list[Item] = [
         Photo(0, 0, canvas.keep(a | b)),
         *(Outline(canvas, a & b, *line) for line in shared_lines),
