@@ -71,20 +71,11 @@ def record_of(exploration: Exploration, label: str) -> MethodRecord:
     )
 
 
-def inside_note(methods: Mapping[str, MethodRecord], titles: Mapping[str, str], error: bool) -> str:
-    """What a curve against k means for methods inside the language model: a sentence each, or "".
-
-    error: whether the curve is the reconstruction error.
-    """
+def inside_note(methods: Mapping[str, MethodRecord], titles: Mapping[str, str]) -> str:
+    """What k is of methods inside the language model: a sentence each, or ""."""
     sentences = []
     for label, record in methods.items():
         if not record.inside:
-            continue
-        title = titles[label]
-        if error:
-            sentences.append(
-                f"{title} has no error of one set: it keeps other tokens in each layer."
-            )
             continue
         least, note = record.least_budget, record.counting_note
         below = f"; below {least} it has no schedule" if least > 1 else ""
@@ -94,5 +85,5 @@ def inside_note(methods: Mapping[str, MethodRecord], titles: Mapping[str, str], 
             counts = f"is the average over layers (its paper counts {note})"
         else:
             counts = "is the average over layers"
-        sentences.append(f"k of {title} {counts}{below}.")
+        sentences.append(f"k of {titles[label]} {counts}{below}.")
     return " ".join(sentences)

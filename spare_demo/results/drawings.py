@@ -228,13 +228,18 @@ def error_curve(
 ) -> CurveChart:
     """Reconstruction errors against the number of tokens kept; methods, titles: by label."""
     random = curves.random
+    note = " ".join(
+        f"{titles[label]} has no error of one set: it keeps other tokens in each layer."
+        for label, record in methods.items()
+        if record.inside
+    )
     return error_chart(
         curves.budgets,
         _with_gaps(curves.errors, methods, titles, len(curves.budgets)),
         (random.mean.tolist(), random.low.tolist(), random.high.tolist()),
         curves.bound.tolist(),
         budget,
-        inside_note(methods, titles, error=True),
+        note,
     )
 
 
@@ -243,7 +248,7 @@ def kl_curve(
 ) -> CurveChart:
     """The same of the KL to the unpruned model."""
     series = _with_gaps(curves.series, methods, titles, len(curves.budgets))
-    note = inside_note(methods, titles, error=False)
+    note = inside_note(methods, titles)
     return kl_chart(curves.budgets, series, curves.random, budget, note)
 
 
