@@ -105,11 +105,11 @@ def open_picture(source: Source, max_pixels: int = 40_000_000) -> Image.Image:
 
 def open_local_picture(source: Source, max_pixels: int = 40_000_000) -> Image.Image:
     """As `open_picture`, for whoever runs the program: a refusal names the file."""
-    if not isinstance(source, str | os.PathLike):
-        return open_picture(source, max_pixels)
     try:
         return open_picture(source, max_pixels)
     except PictureError as error:
+        if not isinstance(source, str | os.PathLike):
+            raise
         name, cause = os.fspath(source), error.__cause__
         if isinstance(cause, FileNotFoundError):
             raise PictureError(f"There is no file {name}.") from None
