@@ -15,10 +15,8 @@ from spare_demo.table import counted
 
 ABLATION = ("spare-reconstruction", "spare", "spare-normal-relevance")
 TOP_K = (
-    *("normal-relevance", "anti-relevance"),
-    *("normal-relevance@-1", "anti-relevance@-1"),
-    "random",
-)
+    "normal-relevance", "anti-relevance", "normal-relevance@-1", "anti-relevance@-1", "random",
+)  # fmt: skip
 DRAWN = (
     *ABLATION[:2], "cdpruner", "cdpruner-diversity", "divprune", "visionzip", "scope", "sparsevlm",
     "random", "uniform",
