@@ -9,13 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from measuring import milliseconds
+from selection import SHAPES, in_words
 
-ONE, MORE, FIVE, LONG = (
-    "1 view, n=576, d=4096, k=64",
-    "1 view, n=576, d=4096, k=192",
-    "5 views, n=576, d=4096, k=64",
-    "1 view, n=2880, d=4096, k=640",
-)
+ONE, MORE, FIVE, LONG = (in_words(*shape) for shape in SHAPES)
 ALL, FEW = "576 visual + 120 text", "64 visual + 120 text"
 PUBLISHED = "published-style loop, in half precision"
 

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from measuring import Figure, finish, in_turns, read_arguments, where
 from prefill import TEXT, random_model
-from selection import features
+from selection import SHAPES, features, in_words
 from torch.profiler import ProfilerActivity, profile
 
 from spare_demo.models.generate.captured_prefill import CapturedPrefill
@@ -87,12 +87,11 @@ def main() -> None:
     if device.type != "cuda":
         sys.exit("Kernels are those of a CUDA device, and there is none here.")
     figures: list[Figure] = []
-    for b, n, d, k in ((1, 576, 4096, 64), (1, 576, 4096, 192), (5, 576, 4096, 64)):
+    for b, n, d, k in SHAPES[:3]:
         x = features(b, n, d).to(device, torch.float16)
         merit = torch.rand(b, n, device=device) + 0.1
-        shape = f"{b} view{'s' if b > 1 else ''}, n={n}, d={d}, k={k}"
         choose = lambda x=x, merit=merit, k=k: greedy(x, merit, k)  # noqa: E731
-        figures += measure("greedy loop", shape, x.dtype, choose, args.runs)
+        figures += measure("greedy loop", in_words(b, n, d, k), x.dtype, choose, args.runs)
     torch.backends.cuda.enable_cudnn_sdp(False)  # as in the program's own passes
     hf = random_model("7b", None, device, torch.bfloat16)
     captured = CapturedPrefill(hf)

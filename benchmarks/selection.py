@@ -28,6 +28,11 @@ from spare_demo.tokens.selection import NEAR_TIE
 SHAPES = ((1, 576, 4096, 64), (1, 576, 4096, 192), (5, 576, 4096, 64), (1, 2880, 4096, 640))
 
 
+def in_words(b: int, n: int, d: int, k: int) -> str:
+    """One of `SHAPES`, as its figures name it."""
+    return f"{counted(b, 'view')}, n={n}, d={d}, k={k}"
+
+
 def published(features: Tensor, weight: Tensor, k: int) -> Tensor:
     """(b, n, d), (b, n) -> (b, k): the usual loop in the features' own precision."""
     unit = features / features.norm(dim=-1, keepdim=True)
@@ -81,7 +86,7 @@ def measure(device: torch.device, dtype: torch.dtype, runs: int) -> list[Figure]
         )
         near_ties = int((greedy(x, w.double().square(), k).margin < NEAR_TIE).sum())
         exact = published(x.double(), w.double(), k)
-        shape = f"{b} view{'s' if b > 1 else ''}, n={n}, d={d}, k={k}"
+        shape = in_words(b, n, d, k)
         for name, loop in loops.items():
             step = statistics.median(seconds[name]) / k
             note = (
