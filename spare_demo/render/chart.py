@@ -138,12 +138,11 @@ def plotly_figure(chart: Chart) -> go.Figure:
             groups = [chart.groups[int(point.x)] for point in series.points]
             trace = go.Bar(x=groups, marker={"color": colour, "opacity": _strength(dash)}, **common)
         figure.add_trace(trace)
+    xaxis = dict(PLOTLY_AXIS)
     if isinstance(chart, Lines):
         for name, level in chart.levels.items():
             words = {"annotation_text": name, "annotation_position": "top left"}
             figure.add_hline(y=level, line={"color": INK, "dash": "dot"}, **words)
-    xaxis = dict(PLOTLY_AXIS)
-    if isinstance(chart, Lines):
         ticks = sorted({point.x for series in chart.series for point in series.points})
         xaxis |= {"type": "log", "tickvals": ticks, "ticktext": [f"{x:g}" for x in ticks]}
         xaxis["title"] = {"text": chart.x_title}
