@@ -25,13 +25,14 @@ from spare_demo.scenes.asked import asked_in
 from spare_demo.scenes.sets import read_signature
 from spare_demo.scenes.world import COLOURS
 from spare_demo.settings import Settings
+from spare_demo.table import listed
 
 EXAMPLES = ASSETS / "examples"
 FILE = EXAMPLES / "opening.json"
 BUDGETS = (16, 24, 32, 48, 64)
 RULE = (
     "Of the shipped examples that ask for a printed word, a printed number or a colour, at budgets "
-    "of 16, 24, 32, 48 and 64 tokens: all tokens answer right, one method answers right and the "
+    f"of {listed(BUDGETS)} tokens: all tokens answer right, one method answers right and the "
     "other wrong; of these the largest difference in the probability of the right answer's first "
     "word, and of equal ones the smallest budget."
 )
