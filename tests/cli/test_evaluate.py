@@ -381,11 +381,15 @@ def test_all_methods_may_stand_beside_one_with_settings(
     assert {m.title for name, m in PRUNERS.items() if name not in measured} == left_out
 
 
-def test_every_method_is_measured_unless_some_are_named() -> None:
+def parse(*words: str) -> argparse.Namespace:
+    """What the command makes of words that were typed."""
     parser = argparse.ArgumentParser()
     command.add_options(parser, Settings())
-    experiment = command._experiment(parser.parse_args(["--out", "x"]))
-    assert list(experiment.methods) == list(PRUNERS)
+    return parser.parse_args(["--out", "x", *words])
+
+
+def test_every_method_is_measured_unless_some_are_named() -> None:
+    assert list(command._experiment(parse()).methods) == list(PRUNERS)
 
 
 def test_a_method_is_measured_as_it_is_set_and_kept_apart(
@@ -406,10 +410,8 @@ def test_a_method_is_measured_as_it_is_set_and_kept_apart(
 
 @pytest.mark.parametrize(("seed", "label"), [("5", "random:seed=0"), ("0", "random")])
 def test_a_seed_that_is_set_wins_over_that_of_the_run(seed: str, label: str) -> None:
-    parser = argparse.ArgumentParser()
-    command.add_options(parser, Settings())
-    words = ["--out", "x", "--methods", "random", "--seed", seed, "--set", "random.seed=0"]
-    methods = command._experiment(parser.parse_args(words)).methods
+    arguments = parse("--methods", "random", "--seed", seed, "--set", "random.seed=0")
+    methods = command._experiment(arguments).methods
     assert methods == {label: PRUNERS["random"]} and methods[label].seed == 0
 
 
@@ -424,10 +426,7 @@ def test_a_seed_that_is_set_wins_over_that_of_the_run(seed: str, label: str) -> 
 def test_what_is_measured_in_one_way_has_one_label(
     typed: tuple[str, ...], more: tuple[str, ...], labels: list[str]
 ) -> None:
-    parser = argparse.ArgumentParser()
-    command.add_options(parser, Settings())
-    words = ["--out", "x", "--methods", *typed, "--reference", typed[-1], *more]
-    arguments = parser.parse_args(words)
+    arguments = parse("--methods", *typed, "--reference", typed[-1], *more)
     assert list(command._experiment(arguments).methods) == labels
     assert arguments.reference == labels[0]
 
