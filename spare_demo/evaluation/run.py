@@ -21,11 +21,12 @@ from spare_demo.evaluation.experiment import Experiment
 from spare_demo.evaluation.grading import is_right
 from spare_demo.evaluation.picks import Pick, PicturePicks, reseed
 from spare_demo.evaluation.records import BLANK, Key, Place, Row, Skipped
-from spare_demo.evaluation.sheets import LETTER_INSTRUCTION, Sheet, SheetQuestion
+from spare_demo.evaluation.sheets import Sheet, SheetQuestion
 from spare_demo.images.load import PictureError
 from spare_demo.models import Model, Picture, View
 from spare_demo.models.base import LongQuestion
 from spare_demo.models.generate.batch import ShortAnswer
+from spare_demo.models.generate.prompt import LETTER_INSTRUCTION
 from spare_demo.pruners.plan import Pruning
 from spare_demo.relevance import RelevanceOptions
 

@@ -20,7 +20,6 @@ from spare_demo.scenes.sets import Sample, samples
 from spare_demo.scenes.world import Scene
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-LETTER_INSTRUCTION = "Answer with the option's letter from the given choices directly."
 OWN_DATA = "data"
 """The set that a file's questions make."""
 

@@ -17,11 +17,12 @@ from spare_demo.comparison.request import choose
 from spare_demo.evaluation import relevance_places as where
 from spare_demo.evaluation.experiment import Experiment
 from spare_demo.evaluation.run import PictureResults, run
-from spare_demo.evaluation.sheets import LETTER_INSTRUCTION, Sheet, SheetQuestion, draw_sheets
+from spare_demo.evaluation.sheets import Sheet, SheetQuestion, draw_sheets
 from spare_demo.evaluation.variants import Variant
 from spare_demo.images.load import PictureError
 from spare_demo.models import LlavaModel
 from spare_demo.models.families.qwen import QwenModel
+from spare_demo.models.generate.prompt import LETTER_INSTRUCTION
 from spare_demo.pruners import PRUNERS, LayerPruner
 from spare_demo.pruners.trim import Trim
 from spare_demo.relevance import RelevanceOptions, aggregate, raw_cosine

@@ -24,9 +24,10 @@ VICUNA = (
 _STOP_WORDS = """a an and answer are at be been being but by did do does for from had has have he
 how i if into is it onto or question she so the then they to upon was we were what when where which
 who why with you"""
+LETTER_INSTRUCTION = "Answer with the option's letter from the given choices directly."
 _INSTRUCTIONS = (  # of LLaVA's benchmarks, after the question
     "Answer the question using a single word or phrase.",
-    "Answer with the option's letter from the given choices directly.",
+    LETTER_INSTRUCTION,
 )
 
 
