@@ -12,8 +12,6 @@ from spare_demo.table import tokens_word
 Budget = int | str
 """A number of visual tokens, or a share of a picture's own such as "25%"."""
 
-_WHOLE = 576
-
 
 def read_budgets(words: Iterable[str]) -> tuple[Budget, ...]:
     """The budgets that were typed, ascending, each once.
@@ -71,7 +69,7 @@ def nearest_budget(budgets: Iterable[Budget], tokens: int) -> Budget:
     """
 
     def far(budget: Budget) -> tuple[float, float]:
-        aim = 100 * tokens / _WHOLE if isinstance(budget, str) else tokens
+        aim = 100 * tokens / 576 if isinstance(budget, str) else tokens
         return abs(axis_value(budget) - aim), axis_value(budget)
 
     return min(budgets, key=far, default=0)
