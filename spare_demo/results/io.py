@@ -13,9 +13,9 @@ import dataclasses
 import json
 import math
 import platform
-from collections.abc import Mapping, Sequence, Sized
+from collections.abc import Callable, Mapping, Sequence, Sized
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import version
 from typing import Any
 
@@ -49,8 +49,6 @@ _NOT_A_LIST = (
     "[3, 17, 240]."
 )
 _GREY = (160, 160, 160)
-_LARGEST = 1e30
-_LARGEST_INT = 2**63
 _MOST_PIXELS = 40_000_000
 
 # What is no plain number, and is not written.
@@ -121,9 +119,8 @@ def read_result(text: str, photo: Image.Image | None = None) -> SavedResult:
     """
     try:
         # NaN and infinity are no JSON, but Python reads them.
-        data = json.loads(
-            text, parse_float=_read_float, parse_int=_read_int, parse_constant=_read_float
-        )
+        real, whole = partial(_read_number, float, 1e30), partial(_read_number, int, 2**63)
+        data = json.loads(text, parse_float=real, parse_int=whole, parse_constant=real)
         json.dumps(data, ensure_ascii=False).encode()  # half a surrogate pair cannot be written
     except (ValueError, RecursionError):
         raise ValueError(_UNREADABLE) from None
@@ -209,18 +206,10 @@ def _schema() -> TypeAdapter[Result]:
     return TypeAdapter(Result)
 
 
-def _read_float(text: str) -> float:
-    """ValueError for a number that no comparison has, and that no picture can be drawn to."""
-    value = float(text)
-    if not abs(value) <= _LARGEST:
-        raise ValueError
-    return value
-
-
-def _read_int(text: str) -> int:
-    """The same of a whole number, of which costs and places are reckoned."""
-    value = int(text)
-    if abs(value) > _LARGEST_INT:
+def _read_number(kind: Callable[[str], float], most: float, text: str) -> float:
+    """ValueError for a number that no comparison has: nothing can be drawn to it, or reckoned."""
+    value = kind(text)
+    if not abs(value) <= most:
         raise ValueError
     return value
 
