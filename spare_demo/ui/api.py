@@ -6,8 +6,6 @@ MCP clients read the docstrings: Gradio puts a comma between the lines of "Retur
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from inspect import Parameter, signature
 from typing import Any
 
@@ -26,10 +24,15 @@ from spare_demo.results.io import read_pick_list, to_json
 from spare_demo.settings import Settings
 from spare_demo.tokens import Positions
 from spare_demo.ui.borrowed_gpu import Here
-from spare_demo.ui.errors import sentence
 from spare_demo.ui.events import ANSWERING
 from spare_demo.ui.gradio_compat.operations import describe, describe_endpoint, make_optional
-from spare_demo.ui.gradio_compat.parts import NumberAsSent, TextAsSent, TickAsSent, photo_input
+from spare_demo.ui.gradio_compat.parts import (
+    NumberAsSent,
+    TextAsSent,
+    TickAsSent,
+    photo_input,
+    with_toast,
+)
 from spare_demo.ui.guide import open_upload
 from spare_demo.ui.times_log import (
     ALL_STAGES,
@@ -77,7 +80,7 @@ class Api:
         Returns:
             the picks in order, gains, weights, relevance, answers, costs and reconstruction errors.
         """
-        with self._turn("compare") as line:
+        with logged_turn("compare", self.model.name) as line:
             text, photo = self.settings.check_question(question), self._open(image)
             read_budget(budget, self.model.most_tokens)  # a refusal names the most
             request = Request(
@@ -118,7 +121,7 @@ class Api:
             gain (the criterion at each pick, or null), weight (text weight per patch, or null)
             boxes (x0, y0, x1, y1 per patch in photo pixels) and notes.
         """
-        with self._turn("select") as line:
+        with logged_turn("select", self.model.name) as line:
             read_budget(budget, self.model.most_tokens)  # what can be refused, before the picture
             methods = choose((method,), read_seed(seed))
             if methods[method].inside:
@@ -160,7 +163,7 @@ class Api:
             visual_tokens, rows and columns of the grid, cosine (one per patch, row by row)
             and with words a list of {word, cosine}.
         """
-        with self._turn("relevance") as line:
+        with logged_turn("relevance", self.model.name) as line:
             if not (question or "").strip():
                 raise ValueError("There is no question to compare the patches with. Send one.")
             view = self._view(line, image, question, guidance_text)
@@ -199,7 +202,7 @@ class Api:
             and with chosen tokens unpruned (its text), kl (of the first token, in nats)
             probability (of the unpruned answer's words with only these tokens).
         """
-        with self._turn("answer") as line:
+        with logged_turn("answer", self.model.name) as line:
             places = self._positions(positions)
             picks = read_pick_list(tokens, "mine") if (tokens or "").strip() else None
             view, longest = self._view(line, image, question), self.settings.max_new_tokens
@@ -225,15 +228,6 @@ class Api:
                 }
             line["seconds"] |= seconds_of_answers(answers)
             return data
-
-    @contextmanager
-    def _turn(self, name: str) -> Iterator[dict[str, Any]]:
-        """The turn of one operation: yields its line in the log; what goes wrong is a sentence."""
-        try:
-            with logged_turn(name, self.model.name) as line:
-                yield line
-        except Exception as error:
-            raise gr.Error(sentence(error), print_exception=False) from None
 
     def _positions(self, positions: str) -> Positions:
         """Those that a caller named; ValueError, with a sentence to show, for others."""
@@ -263,7 +257,7 @@ def offer(api: Api, gpu: Here) -> None:
         button = gr.Button(visible=False)
         result = gr.JSON(label=name, visible=False)
         describe_endpoint(operation, inputs, result)
-        button.click(gpu.call(operation), inputs, result, api_name=name, **ANSWERING)
+        button.click(with_toast(gpu.call(operation)), inputs, result, api_name=name, **ANSWERING)
 
 
 def _input(parameter: Parameter) -> Any:

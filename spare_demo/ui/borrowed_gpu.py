@@ -23,11 +23,11 @@ import gradio as gr
 
 from spare_demo.comparison.selections import Exploration
 from spare_demo.images.load import open_picture
-from spare_demo.models import Model, ModelError
+from spare_demo.models import Model
 from spare_demo.models.generate.passes import DeviceElsewhere
 from spare_demo.render.canvas import Canvas
 from spare_demo.settings import Settings
-from spare_demo.ui.errors import fault_sentence
+from spare_demo.ui.errors import sentence
 from spare_demo.ui.guide import Guide
 from spare_demo.ui.plain_data import VisitData, pack, unpack
 from spare_demo.ui.steps import Handler, PageChanges
@@ -121,7 +121,7 @@ class BorrowedGpu(Here):
         return run
 
     def call(self, operation: Callable[..., Any]) -> Callable[..., Any]:
-        """The same for an operation that returns one value; what is refused is a `gr.Error`."""
+        """The same for an operation that returns one value."""
 
         @functools.wraps(operation)
         def once(*inputs: Any) -> Iterator[PageChanges]:
@@ -131,10 +131,7 @@ class BorrowedGpu(Here):
 
         @functools.wraps(operation)
         def run(*inputs: Any) -> Any:
-            try:
-                (changes,) = stream(*inputs)
-            except ValueError as error:
-                raise gr.Error(str(error), print_exception=False) from None
+            (changes,) = stream(*inputs)
             return changes["result"]
 
         return run
@@ -192,12 +189,8 @@ class BorrowedGpu(Here):
             named = {key: self._encoded(value, sent) for key, value in controls.items()}
             for changes in self._events[name](*arguments, **named):
                 yield pack(_step(changes, sent))
-        except gr.Error as error:
-            yield pack(Step(refusal=str(error.message)))
-        except (ValueError, ModelError) as error:
-            yield pack(Step(refusal=str(error)))
         except Exception as error:
-            yield pack(Step(refusal=fault_sentence(error)))
+            yield pack(Step(refusal=sentence(error)))
 
     def _encoded(self, value: Any, sent: list[Exploration]) -> Any:
         """An input of an event; a visit with its picture encoded anew."""

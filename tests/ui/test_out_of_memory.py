@@ -16,6 +16,7 @@ from spare_demo.pruners import PRUNERS
 from spare_demo.settings import Settings
 from spare_demo.ui.api import Api
 from spare_demo.ui.errors import SORRY
+from spare_demo.ui.gradio_compat.parts import with_toast
 from spare_demo.ui.handler_wrappers import with_refusals
 from spare_demo.ui.handlers import Handlers
 from spare_demo.ui.lab import Lab
@@ -173,7 +174,7 @@ def test_a_call_of_the_api(
 ) -> None:
     api, run = Api(handlers.model, handlers.settings), CALLS[call][0]
     with full.at(part), pytest.raises(gr.Error) as refused:
-        run(api, photo_file)
+        with_toast(run)(api, photo_file)
     assert SENTENCE in str(refused.value)
     assert "0x7f" not in str(refused.value)
     assert run(api, photo_file)

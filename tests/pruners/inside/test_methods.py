@@ -9,7 +9,6 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-import gradio as gr
 import numpy as np
 import pytest
 import torch
@@ -87,7 +86,7 @@ def test_programs_and_the_command_line_are_told_the_same(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     api = Api(tiny_model, Settings(max_new_tokens=1))
-    with pytest.raises(gr.Error, match=re.escape(sentence)):
+    with pytest.raises(ValueError, match=re.escape(sentence)):
         api.compare(photo_file, QUESTION, "spare", method, 2)
     monkeypatch.setattr(compare_command, "load_model", lambda name, device, **_: tiny_model)
     argv = ["compare", photo_file, QUESTION, "--methods", method, "--budget", "2"]
