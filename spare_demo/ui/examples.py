@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ T = TypeVar("T")
 
 FOLDER = ASSETS / "examples"
 _MOST_QUESTIONS = 4
-_SCENES_ON_DISK = 100  # Gradio copies a scene at once; older ones are of no use
+_MOST_FILES = 200  # of all visitors in a folder; Gradio copies each at once
 
 
 def read_choice(items: Sequence[T], index: object) -> T:
@@ -140,18 +141,26 @@ def draw_scene(which: str, seed: int, folder: Path) -> Example:
     questions = sets.sample_of(which, seed).questions
     if not questions:
         raise ValueError(f"Scene {seed} of {which} has no question. Choose another seed.")
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"scene-{seed}.png"
-    sets.save(which, seed, path)
-    keep_latest(folder, _SCENES_ON_DISK)
     answers = {with_articles(question.text): question.answer for question in questions}
-    return example_of(path, answers)
+    return example_of(draw_picture(which, seed, folder), answers)
 
 
-def keep_latest(folder: Path, most: int) -> None:
-    """Delete the oldest files of a folder until so many are left."""
+def draw_picture(which: str, seed: int, folder: Path) -> Path:
+    """The file in ``folder`` of the scene of a set with this seed, drawn where it is not there."""
+    path = folder / f"{which}-{seed}.png"
+    try:
+        os.utime(path)  # in use again: not to be the oldest when the next one is drawn
+    except FileNotFoundError:
+        folder.mkdir(parents=True, exist_ok=True)
+        sets.save(which, seed, path)
+        keep_latest(folder)
+    return path
+
+
+def keep_latest(folder: Path) -> None:
+    """Delete the oldest files of a folder that has more than `_MOST_FILES`."""
     with suppress(FileNotFoundError):  # another visitor's event is deleting them
-        for old in sorted(folder.iterdir(), key=lambda file: file.stat().st_mtime)[:-most]:
+        for old in sorted(folder.iterdir(), key=lambda file: file.stat().st_mtime)[:-_MOST_FILES]:
             old.unlink(missing_ok=True)
 
 

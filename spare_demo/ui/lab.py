@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import secrets
 import time
 from collections.abc import Iterator, Sequence
@@ -30,11 +29,10 @@ from spare_demo.models import Model
 from spare_demo.models.generate.passes import ModelUnloadedError, OutOfMemory
 from spare_demo.pruners import PRUNERS
 from spare_demo.render.chart import plotly_figure
-from spare_demo.scenes import sets
 from spare_demo.settings import Settings
 from spare_demo.table import counted
 from spare_demo.ui import panels
-from spare_demo.ui.examples import Example, example_of, keep_latest
+from spare_demo.ui.examples import Example, draw_picture, example_of, keep_latest
 from spare_demo.ui.steps import PageChanges
 
 BUDGETS = (16, 32, 64, 128, 192)
@@ -44,7 +42,6 @@ MOST_SCENES_IN_PUBLIC = 20  # others wait for the same model
 TO_COME = panels.words_html("Press Run to draw the curve here. It grows scene by scene.")
 _RESAMPLES = 400  # for intervals that are drawn again after every scene
 _CASES = 12
-_FILES = 200  # of all visitors; older ones are of no use
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,7 +165,7 @@ class Lab:
         self.folder.mkdir(parents=True, exist_ok=True)
         file = self.folder / f"lab-{secrets.token_hex(4)}.csv"  # several processes write here
         file.write_bytes(csv_text(bench.rows).encode())
-        keep_latest(self.folder, _FILES)
+        keep_latest(self.folder)
         return {
             "bench": bench,
             "progress": _progress(bench, ended=True),
@@ -240,23 +237,16 @@ class Lab:
             more = f" The first {_CASES} are shown." if len(pairs) > _CASES else ""
             sentence += f"{more} Click one to open it under Compare."
         shown = pairs[:_CASES]
-        pictures = [(self._picture(bench, one), _caption(one, other)) for one, other in shown]
+        pictures = [(str(self._picture(one)), _caption(one, other)) for one, other in shown]
         return pictures, [one for one, _ in shown], sentence
 
     def case(self, bench: Bench, row: Row) -> tuple[Example, int]:
         """A case as the comparison takes it, and the seed that draws there what was drawn here."""
         seed = picture_seed(bench.seed, row.set, row.picture)
-        return example_of(self._picture(bench, row), {row.question: row.truth}), seed
+        return example_of(self._picture(row), {row.question: row.truth}), seed
 
-    def _picture(self, bench: Bench, row: Row) -> str:
-        path = self.folder / f"{row.set}-{row.picture}.png"
-        try:
-            os.utime(path)  # in use again: not to be the oldest when the next one is drawn
-        except FileNotFoundError:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            sets.save(row.set, int(row.picture), path)
-            keep_latest(self.folder, _FILES)
-        return str(path)
+    def _picture(self, row: Row) -> Path:
+        return draw_picture(row.set, int(row.picture), self.folder)
 
 
 def _rows_of(bench: Bench, label: str, budget: Budget) -> list[Row]:

@@ -98,7 +98,7 @@ def test_the_page_shows_the_examples_of_its_model(
 
 
 def test_old_scenes_leave_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(examples, "_SCENES_ON_DISK", 3)
+    monkeypatch.setattr(examples, "_MOST_FILES", 3)
     made = [examples.new_scene(tmp_path).path for _ in range(5)]
     assert len(list(tmp_path.iterdir())) == 3
     assert Path(made[-1]).exists()

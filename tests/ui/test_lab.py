@@ -19,8 +19,7 @@ from spare_demo.images.load import file_digest
 from spare_demo.models import Model
 from spare_demo.pruners import PRUNERS
 from spare_demo.settings import Settings
-from spare_demo.ui import build
-from spare_demo.ui import lab as lab_steps
+from spare_demo.ui import build, examples
 from spare_demo.ui.handlers import Handlers
 from spare_demo.ui.lab import Bench, Lab, duration
 
@@ -180,11 +179,11 @@ def test_cases_are_where_a_is_right_and_b_is_wrong(
 def test_a_picture_drawn_long_ago_stays_beside_one_drawn_now(
     lab: Lab, named: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lab_steps, "_FILES", 2)
+    monkeypatch.setattr(examples, "_MOST_FILES", 2)
     rows = [replace(named.rows[0], picture=str(seed)) for seed in range(3)]
     for age, row in enumerate(rows[:2]):
-        os.utime(lab._picture(named, row), (age, age))
-    pictures = [Path(lab._picture(named, rows[place])) for place in (0, 2)]
+        os.utime(lab._picture(row), (age, age))
+    pictures = [lab._picture(rows[place]) for place in (0, 2)]
     assert all(picture.exists() for picture in pictures)
 
 
