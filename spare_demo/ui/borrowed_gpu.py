@@ -53,7 +53,7 @@ ANSWERS = {
 }
 """How many answers an event makes one after the other, about; 1 of any other."""
 
-_ASK = "Handlers.ask"
+_ASKS = ("Handlers.ask", "Handlers.ask_linked")
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class BorrowedGpu(Here):
             except DeviceElsewhere:
                 visit = yield from self._borrow(name, inputs, controls)
                 # What the event kept is gone with the process that ran it.
-                if name == _ASK and keep is not None and visit is not None:
+                if name in _ASKS and keep is not None and visit is not None:
                     keep(visit)
 
         return run
@@ -143,7 +143,7 @@ class BorrowedGpu(Here):
 
         Asking can do without the visit before it, whose picture would be encoded for nothing.
         """
-        if name == _ASK:
+        if name in _ASKS:
             controls = controls | {"visit": None}
         visit = next((x for x in (*inputs, *controls.values()) if isinstance(x, Visit)), None)
         longest = self._settings.max_new_tokens

@@ -190,6 +190,17 @@ def test_a_moved_slider_keeps_the_answer_of_all_tokens(
     assert {answer.visual_tokens for answer in moved.result.answers.values()} >= {7}
 
 
+@pytest.mark.parametrize("event", ["ask", "ask_linked"])
+def test_asking_about_another_picture_encodes_no_other(
+    gpu: BorrowedGpu, handlers: Handlers, passes: Any, photo_file: str, event: str
+) -> None:
+    visit = run(gpu.stream(handlers.ask), **controls(photo_file, QUESTION))["visit"]
+    asked = controls(handlers.offered[0].path, QUESTION)
+    before = passes.looks()
+    run(gpu.stream(getattr(handlers, event)), **asked, visit=visit)
+    assert passes.looks() == before + 1
+
+
 def test_a_refusal_there_is_the_same_sentence_here(
     gpu: BorrowedGpu, handlers: Handlers, photo_file: str
 ) -> None:
