@@ -166,6 +166,18 @@ window.SPARE = (() => {
     place.append(words);
   }
 
+  // What this tab remembers by a name; from now on it is the text, or nothing for null. null also where
+  // a browser forbids it, as in a frame of another site, or has no room.
+  function remember(name, text) {
+    try {
+      const before = sessionStorage.getItem(name);
+      if (text === null) sessionStorage.removeItem(name); else sessionStorage.setItem(name, text);
+      return before;
+    } catch {
+      return null;
+    }
+  }
+
   const calm = () => matchMedia('(prefers-reduced-motion: reduce)').matches;
 
   // Scrolls until an element is in sight, or with block 'start' at the top.
@@ -188,5 +200,5 @@ window.SPARE = (() => {
 
   return {saved, on, emit, receive, ask, fetchFile, decode, unbundle, number, percent, tokensWord,
           say, escape, expectedJaccard, ends, folders, picture, pictureName, save, throttle, tell,
-          calm, bring, copy, unfold};
+          remember, calm, bring, copy, unfold};
 })();

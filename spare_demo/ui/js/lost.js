@@ -67,23 +67,10 @@
     settings.set('lost', '1');
     for (const [name, value] of settings) address.searchParams.set(name, value);
     const visit = {before: location.href, address: address.href, picture: SPARE.picture()};
-    try {
-      sessionStorage.setItem(KEY, JSON.stringify(visit));
-    } catch {}  // forbidden, or full: the page opens as for a newcomer
+    SPARE.remember(KEY, JSON.stringify(visit));
   });
 
-  // Null also where a browser forbids it, as in a frame of another site.
-  function takeVisit() {
-    try {
-      const text = sessionStorage.getItem(KEY);
-      sessionStorage.removeItem(KEY);
-      return JSON.parse(text);
-    } catch {
-      return null;
-    }
-  }
-
-  const visit = takeVisit();
+  const visit = JSON.parse(SPARE.remember(KEY, null));
   if (visit?.before !== location.href) return;  // a link was opened meanwhile
   history.replaceState(null, '', visit.address);
 

@@ -1,8 +1,6 @@
 // The page of another model on the same address: when it opens, and what became of earlier results.
 'use strict';
 (() => {
-  const KEY = 'spare-model';
-
   const reopened = async () => {
     if (!await SPARE.isOtherServer()) return false;
     location.reload();
@@ -18,20 +16,9 @@
     }
   };
 
-  // The model of the page before; null also where a browser forbids to remember one.
-  const replaceModel = (model) => {
-    try {
-      const before = sessionStorage.getItem(KEY);
-      sessionStorage.setItem(KEY, model);
-      return before;
-    } catch {
-      return null;
-    }
-  };
-
   // Once the page is open. Other tabs notice when somebody comes back to them.
   SPARE.announceModel = (model, title) => {
-    const before = replaceModel(model);
+    const before = SPARE.remember('spare-model', model);
     if (before && before !== model) {
       const line = document.createElement('p');
       line.className = 'message news';
