@@ -43,21 +43,16 @@ document.addEventListener('click', ({target}) => {
 }, true);
 
 SPARE.answers = (element, trigger) => {
-  const observer = new MutationObserver(() => {
+  const compare = () => {
     SPARE.compareInputs();
     if (SPARE.state.data) SPARE.compareBudget(SPARE.state.k);  // no budget is shown before it is here
-  });
+  };
   // Of cards that stay as they are, such as those of a question that was stopped, only these change.
-  observer.observe(element, {
-    childList: true, subtree: true,
-    attributeFilter: ['data-question', 'data-picture', 'data-budget'],
-  });
-  observer.observe(document.querySelector('#headline'), {childList: true, subtree: true});
+  SPARE.observe(element, compare, ['data-question', 'data-picture', 'data-budget']);
+  SPARE.observe(document.querySelector('#headline'), compare);
   // A picture is shown some time after the event that it changed. A saved page has none.
   const inputs = document.querySelector('#asked');
-  if (inputs) {
-    observer.observe(inputs, {childList: true, subtree: true, attributeFilter: ['src']});
-  }
+  if (inputs) SPARE.observe(inputs, compare, ['src']);
   element.addEventListener('click', (event) => {
     if (event.target.closest('.answer-now')) trigger('answer_now');
     if (event.target.closest('.load-tiny')) trigger('load_tiny');

@@ -11,10 +11,7 @@ SPARE.chips = (element, trigger) => {
     const chips = element.querySelector('.question-chips');
     if (chips) chips.hidden = SPARE.pictureName() !== chips.dataset.picture;
   }
-  const observer = new MutationObserver(compare);
-  observer.observe(element, {childList: true, subtree: true});
-  // The picture itself may come after this.
-  observer.observe(element.closest('#asked'),
-    {childList: true, subtree: true, attributeFilter: ['src']});
+  // The picture itself may come after the questions, which stand in the same column.
+  SPARE.observe(element.closest('#asked'), compare, ['src']);
   compare();
 };

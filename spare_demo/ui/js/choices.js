@@ -7,6 +7,5 @@
     const radios = choices.querySelectorAll('[type=radio]');
     for (const radio of radios) radio.name = radios[0].name;
   };
-  new MutationObserver(() => document.querySelectorAll('fieldset').forEach(group))
-    .observe(document, {childList: true, subtree: true});
+  SPARE.observe(document, () => document.querySelectorAll('fieldset').forEach(group));
 })();

@@ -178,6 +178,10 @@ window.SPARE = (() => {
     }
   }
 
+  // Calls back after what lies below an element has changed, or one of these attributes there.
+  const observe = (element, react, attributeFilter) => (
+    new MutationObserver(react).observe(element, {childList: true, subtree: true, attributeFilter}));
+
   const calm = () => matchMedia('(prefers-reduced-motion: reduce)').matches;
 
   // Scrolls until an element is in sight, or with block 'start' at the top.
@@ -200,5 +204,5 @@ window.SPARE = (() => {
 
   return {saved, on, emit, receive, ask, fetchFile, decode, unbundle, number, percent, tokensWord,
           say, escape, expectedJaccard, ends, folders, picture, pictureName, save, throttle, tell,
-          remember, calm, bring, copy, unfold};
+          remember, observe, calm, bring, copy, unfold};
 })();

@@ -6,8 +6,7 @@
     if (title.getAttribute('aria-expanded') !== open) title.setAttribute('aria-expanded', open);
   };
   const sayAll = () => document.querySelectorAll('button.label-wrap').forEach(say);
-  new MutationObserver(sayAll).observe(document, {childList: true, subtree: true,
-    attributeFilter: ['class']});
+  SPARE.observe(document, sayAll, ['class']);
 
   // The part about merged tokens, where there are any (style.css).
   SPARE.on('data', ({slots}) => document.body.classList.toggle(

@@ -24,8 +24,7 @@
       if (cross.title !== words) cross.title = words;
     }
   }
-  new MutationObserver(() => { disable(); passOver(); nameCrosses(); }).observe(document,
-    {childList: true, subtree: true, attributeFilter: ['aria-label']});
+  SPARE.observe(document, () => { disable(); passOver(); nameCrosses(); }, ['aria-label']);
 
   const refuse = (event) => {
     event.preventDefault();

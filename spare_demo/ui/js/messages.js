@@ -23,7 +23,7 @@
     }
   }
 
-  new MutationObserver((changes) => {
+  SPARE.observe(document, (changes) => {
     for (const {addedNodes} of changes) {
       for (const node of addedNodes) {
         const part = node.matches?.(MESSAGES) ? node : node.querySelector?.(MESSAGES);
@@ -31,5 +31,5 @@
         if (message) bring(message);
       }
     }
-  }).observe(document, {childList: true, subtree: true});
+  });
 })();

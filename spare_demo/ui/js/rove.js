@@ -24,7 +24,7 @@ SPARE.rove = (row) => {
   });
   const start = () => { if (!buttons().some((button) => button.tabIndex === 0)) stopAt(buttons()[0]); };
   // Gradio makes its buttons anew when it shows others.
-  new MutationObserver(start).observe(row, {childList: true, subtree: true});
+  SPARE.observe(row, start);
   stopAt(buttons()[0]);
 };
 // Once the page stands. The thumbnails come without a name for those who do not see them.

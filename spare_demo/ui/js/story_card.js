@@ -82,9 +82,8 @@ SPARE.storyCard = (element, trigger) => {
 
   const updateSoon = SPARE.throttle(update);
   for (const event of ['data', 'painted']) SPARE.on(event, updateSoon);
-  const answered = new MutationObserver(updateSoon);
   for (const id of ['#answers', '#own-answer']) {
-    answered.observe(document.querySelector(id), {childList: true, subtree: true});
+    SPARE.observe(document.querySelector(id), updateSoon);
   }
 
   $('.before').addEventListener('click', () => go(-1));

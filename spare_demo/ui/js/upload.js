@@ -66,11 +66,11 @@
   let within = false;
   document.addEventListener('focusin', ({target}) => { within = Boolean(target.closest('#picture')); });
   document.addEventListener('pointerdown', () => { within = false; }, true);
-  new MutationObserver(() => {
+  SPARE.observe(document, () => {
     if (!within || document.activeElement !== document.body) return;
     [...document.querySelectorAll('#picture button')].find((button) => button.checkVisibility()
       && button.tabIndex >= 0)?.focus({preventScroll: true});
-  }).observe(document, {childList: true, subtree: true, attributeFilter: ['class']});
+  }, ['class']);
 
   const tell = (sentence) => SPARE.tell(document.querySelector('#message'), sentence);
 
