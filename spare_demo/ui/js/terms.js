@@ -68,10 +68,6 @@
   }
 
   SPARE.on('painted', () => {
-    const stage = document.querySelector('#stage');
-    for (const layer of ['weight', 'leftover']) {
-      stage.querySelector(`input[value=${layer}]`).closest('label').dataset.term = layer;
-    }
     const label = document.querySelector('#budget [data-testid=block-info]');
     if (label) {
       label.classList.add('term');
