@@ -12,7 +12,7 @@ SPARE.depth = (element) => {
     const slots = data.inside.filter((name) => data.perLayer(name, k));
     box.hidden = !slots.length;
     if (box.hidden) return;
-    const last = data.depth - 1, at = state.depth = Math.min(state.depth ?? last, last);
+    const at = state.depth = SPARE.layers.depthOf(data);
     slider.max = data.depth;
     slider.value = at + 1;
     const parts = slots.map((name) => ({name, ...data.perLayer(name, k)}));

@@ -1,7 +1,7 @@
 // Change the kept set and ask again: a set of one's own, drawn on the viewer.
 'use strict';
 SPARE.edit = (element, props, trigger) => {
-  const {state, escape} = SPARE;
+  const {state, escape} = SPARE, {depthOf} = SPARE.layers;
   const $ = (selector) => element.querySelector(selector);
   const message = $('.message-place'), EMPTY = 'Your set is empty. Keep at least one visual token.';
   let past = [], future = [], stroke = null, picture = null;
@@ -51,9 +51,9 @@ SPARE.edit = (element, props, trigger) => {
   };
 
   function start(kind) {
-    const {data, k, depth} = state, [reads, keeps] = starts[kind];
+    const {data, k} = state, [reads, keeps] = starts[kind];
     // Of a method inside the language model, the tokens of the layer that is looked at.
-    const [a, b] = ['A', 'B'].map((name) => data.tokensIn(name, k, depth ?? data.depth)?.kept);
+    const [a, b] = ['A', 'B'].map((name) => data.tokensIn(name, k, depthOf(data))?.kept);
     const lacking = [...reads].find((name) => !{A: a, B: b}[name]);
     if (lacking) {
       const {label, lowest} = data.slots[lacking];
@@ -241,6 +241,6 @@ SPARE.edit = (element, props, trigger) => {
       future = [];
     }
     update();
-    if (data.tokensIn('A', state.k, state.depth ?? data.depth)) begin();
+    if (data.tokensIn('A', state.k, depthOf(data))) begin();
   });
 };
