@@ -80,7 +80,7 @@ def accuracy(summary: Summary) -> Table:
         lambda m: (*(percent(summary.accuracy.get((m, k))) for k in summary.budgets), ""),
     )
     asked = f"{counted(summary.questions, 'question')} about {counted(summary.pictures, 'picture')}"
-    head = (*_budget_head(summary), summary.whole)
+    head = (*_budget_head(summary), f"all {summary.whole}")  # one may be a budget, too
     note = f"{asked}. {SHARES_NOTE} {inside_note(summary.methods)}".strip()
     return Table("Right answers, in percent", head, tuple(rows), note)
 

@@ -477,7 +477,7 @@ def test_pictures_of_different_sizes_are_one_column_of_all_tokens() -> None:
     found = summary.accuracy["unpruned", 111]
     assert (found.count, found.value) == (30, pytest.approx(1 - 3 / 30))
     assert [k for m, k in summary.accuracy if m in ("unpruned", "blank")] == [111, 111]
-    assert tables.accuracy(summary).head == ("", "16 tokens", "64 tokens", "100 to 111 tokens")
+    assert tables.accuracy(summary).head == ("", "16 tokens", "64 tokens", "all 100 to 111 tokens")
     assert "With all 100 to 111 tokens 90.0 %" in report.findings(summary)[0]
     assert all(column in summary.kl for column in (("unpruned", 111), ("blank", 111)))
 
@@ -491,7 +491,7 @@ def test_shares_stand_on_an_axis_of_their_own() -> None:
     drawn = figures.accuracy(summary).chart
     assert isinstance(drawn, Lines) and drawn.x_title == "tokens kept, % of the picture's"
     assert [point.x for point in drawn.series[0].points] == [5.0, 12.5]
-    head = ("", "5% of the tokens", "12.5% of the tokens", "576 tokens")
+    head = ("", "5% of the tokens", "12.5% of the tokens", "all 576 tokens")
     assert tables.accuracy(summary).head == head
     said = report.findings(summary)
     assert any(line.startswith("Random picks of 5% of the tokens lose") for line in said)
