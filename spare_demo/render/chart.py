@@ -136,7 +136,8 @@ def plotly_figure(chart: Chart) -> go.Figure:
             trace = go.Scatter(x=drawn_at[index], mode="lines+markers", line=line, **common)
         else:
             groups = [chart.groups[int(point.x)] for point in series.points]
-            trace = go.Bar(x=groups, marker={"color": colour, "opacity": _strength(dash)}, **common)
+            shade = f"{colour}{round(255 * _strength(dash)):02x}"  # a legend shows no opacity
+            trace = go.Bar(x=groups, marker={"color": shade}, **common)
         figure.add_trace(trace)
     xaxis = dict(PLOTLY_AXIS)
     if isinstance(chart, Lines):

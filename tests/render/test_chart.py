@@ -111,6 +111,9 @@ def test_the_browser_gets_the_same_numbers() -> None:
     (bar,) = plotly_figure(BARS).data
     assert bar.hovertemplate == "%{y:.4~g}"  # an error of 3e-5 is no 0, nor 99.96 a 100
     assert (list(bar.x), list(bar.y)) == (["2 skills"], [40])
+    twins = replace(BARS, series=(*BARS.series, replace(BARS.series[0], place=8)))
+    one, other = (bar.marker for bar in plotly_figure(twins).data)
+    assert one.color != other.color and one.opacity is other.opacity is None  # as the legend has it
 
 
 @pytest.mark.parametrize("top", [3e-12, 1e-3, 0.2, 0.999, 1.0, 7, 100, 2345.6])
