@@ -117,12 +117,14 @@ def visit_of(result: Result) -> Visit:
     slots = dict(zip(labels, SLOTS, strict=True))
     request = result.request
     methods = {slot: request.labelled[label] for label, slot in slots.items()}
+    every_merging_note = {method.merging_note for method in request.labelled.values()}
     request = dataclasses.replace(request, methods=methods)
     assert request.aspect is not None  # the run has chosen one
     exploration = explore(result.view, methods)
-    exploration = dataclasses.replace(
-        exploration, view=result.view.to(torch.device("cpu")), notes=result.notes
-    )
+    unshown = every_merging_note - {*exploration.notes}
+    notes = tuple(note for note in result.notes if note not in unshown)
+    view = result.view.to(torch.device("cpu"))
+    exploration = dataclasses.replace(exploration, view=view, notes=notes)
     return Visit(
         key=(photo_digest(result.photo), request.aspect),
         canvas=Canvas(result.photo, result.grid),

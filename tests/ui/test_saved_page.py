@@ -71,9 +71,13 @@ def test_of_more_methods_the_first_two_are_shown_and_it_says_so(
     assert "3 methods were compared: this page shows the first 2 of them." in page
     assert "(no question)" in page and page.count('<section class="card') == 3
     by_rank = dataclasses.replace(PRUNERS["fastv"], counting="rank")  # type: ignore[type-var]
-    methods = {"base": PRUNERS["spare"], "A": PRUNERS["fastv"], "B": by_rank}
-    three = compare(tiny_model, photo, "", methods, budget=9, max_new_tokens=1)
-    assert visit_of(three).result.plans == {"B": three.plans["A"]}  # not that of the third
+    methods = {"base": PRUNERS["trim"], "A": PRUNERS["fastv"], "B": by_rank}
+    more = {**methods, "C": PRUNERS["visionzip"]}
+    all_four = compare(tiny_model, photo, "Is it red?", more, budget=9, max_new_tokens=1)
+    visit = visit_of(all_four)
+    assert visit.result.plans == {"B": all_four.plans["A"]}  # not that of the third
+    assert [note.split()[0] for note in all_four.notes] == ["TRIM", "VisionZip"]
+    assert visit.exploration.notes == all_four.notes[:1]  # and of those shown alone
 
 
 def test_without_answers_it_misses_only_what_a_saved_page_has(
