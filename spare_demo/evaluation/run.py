@@ -60,7 +60,8 @@ def run(
         if (sheet.set, sheet.picture) in done:
             continue
         try:
-            results = _measure(model, sheet, sheet.open(), experiment, skip)
+            *_, results = measure(model, sheet, experiment, skip)
+            assert results is not None
         except PictureError as error:
             sentence = f"The picture {sheet.where or sheet.picture} cannot be used. {error}"
             if skip is None:
@@ -81,13 +82,15 @@ class _Trial(NamedTuple):
     error: float
 
 
-def _measure(
-    model: Model,
-    sheet: Sheet,
-    photo: Image.Image,
-    experiment: Experiment,
-    skip: Callable[[str], None] | None,
-) -> PictureResults:
+def measure(
+    model: Model, sheet: Sheet, experiment: Experiment, skip: Callable[[str], None] | None = None
+) -> Iterator[PictureResults | None]:
+    """Measure one picture: None after each part of the work, where it may be ended, then its
+    results.
+
+    skip, and errors: as of `run`, which calls `Experiment.check_budgets` before.
+    """
+    photo = sheet.open()
     picture = model.look(photo, experiment.aspect)
     blank = model.look(_blank(model, photo.size), experiment.aspect) if experiment.blank else None
     methods = reseed(experiment.methods, sheet.set, sheet.picture)
@@ -123,9 +126,15 @@ def _measure(
         if sheet.scene is not None:
             where_of = where.places(model, picture, sheet.scene, asked, experiment.relevance.text)
             places += [Place(sheet.set, sheet.picture, number, *values) for values in where_of]
+        yield None
     if not trials:
-        return PictureResults(sheet, [], [], skipped)
-    replies = _answers(model, trials, experiment)
+        yield PictureResults(sheet, [], [], skipped)
+        return
+    answers: dict[int, ShortAnswer] = {}
+    for i, answer in _answers(model, trials, experiment):
+        answers[i] = answer
+        yield None
+    replies = [answers[i] for i in range(len(trials))]
     unpruned = {t.number: s for t, s in zip(trials, replies, strict=True) if t.method == UNPRUNED}
     full = torch.stack([unpruned[t.number].first_logits for t in trials])
     kl = measures.kl_divergence(full, torch.stack([s.first_logits for s in replies])).tolist()
@@ -148,19 +157,19 @@ def _measure(
                 error=trial.error,
             )
         )
-    return PictureResults(sheet, rows, places, skipped)
+    yield PictureResults(sheet, rows, places, skipped)
 
 
-def _answers(model: Model, trials: Sequence[_Trial], experiment: Experiment) -> list[ShortAnswer]:
-    """An answer for each trial, in order; those with the same positions are made together."""
+def _answers(
+    model: Model, trials: Sequence[_Trial], experiment: Experiment
+) -> Iterator[tuple[int, ShortAnswer]]:
+    """The number and the answer of each trial; those with the same positions are made together."""
     positions = [experiment.variant_of(trial.method).positions for trial in trials]
-    answers: dict[int, ShortAnswer] = {}
     for each in dict.fromkeys(positions):
         places = [i for i, own in enumerate(positions) if own == each]
         requests = [(trials[i].view, trials[i].selection) for i in places]
-        together = model.answer_many(requests, experiment.max_new_tokens, each)
-        answers.update(zip(places, together, strict=True))
-    return [answers[i] for i in range(len(trials))]
+        for at, answer in model.answer_each(requests, experiment.max_new_tokens, each):
+            yield places[at], answer
 
 
 def _ask(

@@ -22,7 +22,7 @@ from spare_demo.evaluation.cells import Table, say_once, title_of
 from spare_demo.evaluation.experiment import Experiment
 from spare_demo.evaluation.picks import picture_seed
 from spare_demo.evaluation.records import Row, csv_text
-from spare_demo.evaluation.run import run
+from spare_demo.evaluation.run import measure
 from spare_demo.evaluation.sheets import draw_sheets
 from spare_demo.evaluation.summary import Summary, summarise
 from spare_demo.models import Model
@@ -42,6 +42,7 @@ MOST_SCENES_IN_PUBLIC = 20  # others wait for the same model
 TO_COME = panels.words_html("Press Run to draw the curve here. It grows scene by scene.")
 _RESAMPLES = 400  # for intervals that are drawn again after every scene
 _CASES = 12
+_STOP_SECONDS = 1.0  # between steps: a run that is stopped works on until its next one
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,6 +123,7 @@ class Lab:
             aspect=self.model.aspect(None),
             positions=self.model.position_option(None),
         ).within(self.model)
+        experiment.check_budgets(self.model)
         for label, least in experiment.least.items():
             if not experiment.budgets_of(label):
                 raise ValueError(
@@ -140,8 +142,14 @@ class Lab:
         }
         start_time = time.monotonic()
         for sheet in itertools.islice(draw_sheets(which, 10**6), bench.scenes):
+            stoppable = time.monotonic()
             try:
-                (results,) = run(self.model, [sheet], experiment)
+                for part in measure(self.model, sheet, experiment):
+                    if part is not None:
+                        results = part
+                    elif time.monotonic() - stoppable > _STOP_SECONDS:
+                        yield {}
+                        stoppable = time.monotonic()
             except (OutOfMemory, ModelUnloadedError) as error:  # what was found stays
                 yield self.finished(bench) | {"message": panels.message_html(str(error))}
                 return

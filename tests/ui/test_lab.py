@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import os
 import re
 from dataclasses import replace
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 from spare_demo.evaluation.experiment import Experiment
-from spare_demo.evaluation.records import Row
+from spare_demo.evaluation.records import Row, csv_text
 from spare_demo.evaluation.sheets import draw_sheets
 from spare_demo.evaluation.summary import summarise
 from spare_demo.images.load import file_digest
@@ -25,7 +26,9 @@ from spare_demo.ui.lab import Bench, Lab, duration
 
 
 @pytest.fixture
-def lab(tiny_model: Model) -> Lab:
+def lab(tiny_model: Model, monkeypatch: pytest.MonkeyPatch) -> Lab:
+    """Whose steps do not depend on the time that they take."""
+    monkeypatch.setattr("spare_demo.ui.lab._STOP_SECONDS", math.inf)
     return Lab(tiny_model, Settings())
 
 
@@ -91,6 +94,25 @@ def test_a_run_that_was_stopped_keeps_what_it_found(lab: Lab) -> None:
     assert "Stopped: 1 of 50 scenes" in shown["progress"]
     assert Path(shown["download"]["value"]).exists()
     assert lab.finished(None) == {"progress": ""}
+
+
+def test_a_long_scene_can_be_stopped_in_its_middle(
+    lab: Lab, passes: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = ["uniform", "fastv"], [12], 1, "held-out", 0
+    *_, whole = lab.measure(*plan)
+    of_all = passes.count("answer")
+    monkeypatch.setattr("spare_demo.ui.lab._STOP_SECONDS", -1)
+    steps = list(lab.measure(*plan))
+    assert csv_text(steps[-1]["bench"].rows) == csv_text(whole["bench"].rows)
+    questions = len({row.number for row in whole["bench"].rows})
+    assert steps.count({}) == questions + len(whole["bench"].rows)  # their picks, and each answer
+    passes.clear()
+    measuring = lab.measure(*plan)
+    for _ in range(steps.index({}) + questions + 1):  # as far as the first answer
+        next(measuring)
+    measuring.close()
+    assert 0 < passes.count("answer") < of_all
 
 
 def test_a_run_keeps_the_visitors_choices_that_it_has(lab: Lab) -> None:

@@ -8,7 +8,7 @@ answer.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import torch
@@ -186,15 +186,25 @@ class Answering(DecoderInputs):
 
         Arguments and errors as of `stream`.
         """
+        return _in_order(self.answer_each(requests, max_new_tokens, positions))
 
-        def together(prompts: list[Prompt]) -> list[ShortAnswer]:
+    def answer_each(
+        self,
+        requests: Sequence[PrunedView],
+        max_new_tokens: int = 64,
+        positions: Positions | None = None,
+    ) -> Iterator[tuple[int, ShortAnswer]]:
+        """`answer_many` for whoever may end it early: the number and the answer of each request,
+        batch after batch."""
+
+        def together(prompts: list[Prompt]) -> Iterator[tuple[int, ShortAnswer]]:
             return decode_batch(self.hf, self.tokenizer, self._passes, prompts, max_new_tokens)
 
         def alone(view: View, selection: Pruning | None) -> ShortAnswer:
             whole = self.answer(view, selection, max_new_tokens, positions)
             return ShortAnswer(whole.text, whole.token_ids, whole.first_logits)
 
-        return self._many(requests, max_new_tokens, positions, together, alone)
+        return self._each(requests, max_new_tokens, positions, together, alone)
 
     def score_many(
         self,
@@ -208,30 +218,33 @@ class Answering(DecoderInputs):
         """
         given = self._given(token_ids)
 
-        def together(prompts: list[Prompt]) -> list[Score]:
+        def together(prompts: list[Prompt]) -> Iterator[tuple[int, Score]]:
             return score_batch(self.hf, self._passes, prompts, given)
 
         def alone(view: View, selection: Pruning | None) -> Score:
             return _score(self._prepare(view, selection, len(given), positions), given)
 
-        return self._many(requests, len(given), positions, together, alone)
+        return _in_order(self._each(requests, len(given), positions, together, alone))
 
-    def _many(
+    def _each(
         self,
         requests: Sequence[PrunedView],
         new: int,
         positions: Positions | None,
-        together: Callable[[list[Prompt]], list[T]],
+        together: Callable[[list[Prompt]], Iterator[tuple[int, T]]],
         alone: Callable[[View, Pruning | None], T],
-    ) -> list[T]:
-        """One result for each request: of those that can run in a batch together, else alone."""
+    ) -> Iterator[tuple[int, T]]:
+        """The number and the result of each request: of those that can run in a batch together,
+        then of the others, alone."""
         self._check_can_answer(new)
         requests = list(requests)  # a generator gives its requests once
         prompts = self._prompts(requests, new, positions)
-        results = dict(zip(prompts, together(list(prompts.values())), strict=True))
-        return [
-            results[i] if i in results else alone(*request) for i, request in enumerate(requests)
-        ]
+        numbers = list(prompts)
+        for at, result in together(list(prompts.values())):
+            yield numbers[at], result
+        for i, request in enumerate(requests):
+            if i not in prompts:
+                yield i, alone(*request)
 
     @cpu_by_default()
     def answer_text(self, question: str, max_new_tokens: int = 64) -> Answer:
@@ -269,6 +282,11 @@ class Answering(DecoderInputs):
         places = torch.arange(ids.shape[1])[None]
         parts = self.hf, self.tokenizer, self._passes, ids, rows, places
         return AnswerRun(*parts, max_new_tokens)
+
+
+def _in_order(results: Iterator[tuple[int, T]]) -> list[T]:
+    by_number = dict(results)
+    return [by_number[i] for i in range(len(by_number))]
 
 
 def _score(run: AnswerRun, given: tuple[int, ...]) -> Score:

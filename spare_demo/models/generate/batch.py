@@ -8,7 +8,7 @@ and is seen by nobody, and each row has its own positions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
@@ -85,45 +85,45 @@ class Score:
 
 def decode_batch(
     hf: Any, tokenizer: Any, passes: Passes, prompts: Sequence[Prompt], max_new_tokens: int
-) -> list[ShortAnswer]:
-    """Answer every prompt greedily: one answer per prompt, in their order.
+) -> Iterator[tuple[int, ShortAnswer]]:
+    """Answer every prompt greedily: the number and the answer of each, batch after batch.
 
     hf, tokenizer, passes: as of `decoding.AnswerRun`.
     prompts: of any lengths; those of similar length run together, equal ones once.
     max_new_tokens: of each answer, at least 1.
     """
-    keys = [(prompt.shared, *prompt.input_ids[0].tolist()) for prompt in prompts]
-    once = dict(zip(keys, prompts, strict=True))
+    equal: dict[Hashable, list[int]] = {}
+    for i, prompt in enumerate(prompts):
+        equal.setdefault((prompt.shared, *prompt.input_ids[0].tolist()), []).append(i)
+    groups = list(equal.values())
 
     def answer(batch: _Batch) -> list[ShortAnswer]:
         return batch.answer(tokenizer, max_new_tokens)
 
-    answers = _in_batches(hf, passes, list(once.values()), max_new_tokens, answer)
-    answer_of = dict(zip(once, answers, strict=True))
-    return [answer_of[key] for key in keys]
+    once = [prompts[first] for first, *_ in groups]
+    for group, short in _in_batches(hf, passes, once, max_new_tokens, answer):
+        yield from ((i, short) for i in groups[group])
 
 
 def score_batch(
     hf: Any, passes: Passes, prompts: Sequence[Prompt], given: Sequence[int]
-) -> list[Score]:
+) -> Iterator[tuple[int, Score]]:
     """How likely given tokens, at least one, are as the answer to each prompt (teacher forcing).
 
-    The other arguments, and the order, as of `decode_batch`.
+    The other arguments, and what is yielded, as of `decode_batch`.
     """
     return _in_batches(hf, passes, prompts, len(given), lambda batch: batch.score(given))
 
 
 def _in_batches(
     hf: Any, passes: Passes, prompts: Sequence[Prompt], new: int, work: Callable[[_Batch], list[T]]
-) -> list[T]:
+) -> Iterator[tuple[int, T]]:
     """What `work` gives for each prompt, in batches with room for `new` more tokens each."""
     lengths = [
         int((p.input_ids != hf.config.image_token_id).sum()) + len(p.visual) + new for p in prompts
     ]
-    results: dict[int, T] = {}
     for part in _parts(lengths, min(_POSITIONS, room(hf))):
-        results |= zip(part, work(_Batch(hf, passes, [prompts[i] for i in part])), strict=True)
-    return [results[i] for i in range(len(prompts))]
+        yield from zip(part, work(_Batch(hf, passes, [prompts[i] for i in part])), strict=True)
 
 
 def _parts(lengths: Sequence[int], room: int) -> list[list[int]]:
