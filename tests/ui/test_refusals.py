@@ -74,11 +74,13 @@ def test_a_refused_call_prints_no_traceback(
     assert "event: complete" in public.call("select", [picture, QUESTION, "spare", 5, 0]).text
 
 
-def test_a_choice_that_is_not_offered_is_refused_without_pythons_words(public: Page) -> None:
+def test_what_is_not_offered_is_refused_without_pythons_words(public: Page) -> None:
     (change,) = (e for e in public.demo.fns.values() if getattr(e.fn, "__name__", "") == "menus")
-    with pytest.raises(gr.Error, match="not offered here any more") as refused:
-        run_apart(public.demo.process_api(change, ["guess", "spare", "uniform"]))
-    assert not refused.value.print_exception
+    of_browser = next(e for e in public.demo.fns.values() if e.fn is None)
+    for event in (change, of_browser):
+        with pytest.raises(gr.Error, match="not offered here any more") as refused:
+            run_apart(public.demo.process_api(event, ["guess", "spare", "uniform"]))
+        assert not refused.value.print_exception
 
 
 def test_a_refusal_is_logged_once_and_then_counted(caplog: pytest.LogCaptureFixture) -> None:

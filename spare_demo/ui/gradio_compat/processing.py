@@ -65,6 +65,8 @@ class Page(gr.Blocks):
         """
         event = self.fns[block_fn] if isinstance(block_fn, int) else block_fn
         try:
+            if event.fn is None:  # the browser's own; an earlier server's page has other numbers
+                raise gr.Error(_NOT_OFFERED, print_exception=False)
             left_out: Sequence[Any] = event.inputs[len(inputs) :]
             if left_out and all(getattr(part, "optional", False) for part in left_out):
                 inputs = [*inputs, *(part.value for part in left_out)]
