@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import browsing
+import pytest
 from gradio_client.utils import encode_file_path
 from pages import serving
 
@@ -651,6 +652,23 @@ def test_a_lost_connection_loses_no_input(open_window, served, wide_picture: Pat
     expect(visitor.find("#answers .asked")).to_contain_text("What is green?")
     visitor.expect_answers(576, 64, 64)
     expect(visitor.find("#notice")).to_have_text("")
+
+
+@pytest.mark.parametrize("status", [200, 502])  # of a login's page, of a proxy whose server is down
+def test_a_proxys_own_page_in_place_of_an_answer_loses_no_input(visitor, status: int) -> None:
+    page = {"status": status, "content_type": "text/html", "body": "<h1>Sign in</h1>"}
+    visitor.page.route("**/queue/join*", lambda route: route.fulfill(**page))
+    visitor.ask("What is green?")
+    expect(visitor.find(".toast-body")).to_contain_text(
+        f"with status {status}. Ask again in a minute, or load the page again."
+    )
+    visitor.page.unroute_all()
+    visitor.page.reload()
+    expect(visitor.find("#notice")).to_contain_text("The page was reloaded. Press Ask")
+    expect(visitor.find("#question textarea")).to_have_value("What is green?")
+    visitor.find("#ask").click()
+    expect(visitor.find("#answers .asked")).to_contain_text("What is green?")
+    visitor.forget_failures()
 
 
 def test_who_loads_the_page_anew_in_a_run_reads_of_no_lost_connection(

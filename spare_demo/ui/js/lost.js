@@ -30,6 +30,12 @@
     const answer = await ask(address, ...more);
     // Known before Gradio, which asks as well, loads the page anew.
     if (ofServer && answer.ok) restarted = (await answer.clone().json()).app_id !== window.gradio_config.app_id;
+    // A proxy's own page, or that of its login, of which Gradio would only say that it is no JSON.
+    if (String(address).includes('/queue/join') && !answer.headers.get('content-type')?.includes('json')) {
+      const detail = `${LOST}: what stands between answered in its place, with status ${answer.status}. `
+        + 'Ask again in a minute, or load the page again.';
+      return Response.json({detail}, {status: 502});
+    }
     return answer;
   };
   window.addEventListener('beforeunload', () => {
