@@ -187,7 +187,7 @@ def read_variables() -> Settings:
     add_flags(parser)
     chosen: dict[str, Any] = {}
     known = {f"SPARE_{item.name.upper()}": item for item in fields(Settings)}
-    for name in sorted(os.environ.keys() - known):
+    for name in sorted(os.environ.keys() - known - {"SPACE_HOST"}):  # which every Space sets
         for near in get_close_matches(name, known, n=1, cutoff=0.8):
             print(f"{name} is no setting. Did you mean {near}?", file=sys.stderr)
     for variable, item in known.items():

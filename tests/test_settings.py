@@ -150,7 +150,8 @@ def test_a_wrong_value_ends_with_one_sentence(
 def test_a_misspelt_variable_is_said_to_be_none(
     read: Read, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert read([], {"SPARE_MAX_PIXEL": "9", "SPARE_LMMS_EVAL": "python"}) == Settings()
+    others = {"SPARE_LMMS_EVAL": "python", "SPACE_HOST": "someone-spare.hf.space"}
+    assert read([], {"SPARE_MAX_PIXEL": "9", **others}) == Settings()
     said = capsys.readouterr().err
     assert said == "SPARE_MAX_PIXEL is no setting. Did you mean SPARE_MAX_PIXELS?\n"
 
