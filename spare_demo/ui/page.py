@@ -38,7 +38,7 @@ from spare_demo.ui.gradio_compat.queue import (
     estimate_nothing_of,
     look_less_often,
 )
-from spare_demo.ui.gradio_compat.server import keep_sender_addresses
+from spare_demo.ui.gradio_compat.server import keep_sender_addresses, watch_no_sources
 from spare_demo.ui.gradio_compat.sessions import keep_sessions_lean
 from spare_demo.ui.handlers import QUICK, Handlers
 from spare_demo.ui.lab import Lab
@@ -146,6 +146,7 @@ def build(
     drop_messages_to_nobody(demo)
     estimate_nothing_of(demo, studies)
     keep_sender_addresses()
+    watch_no_sources()
     take_few_files()
     return demo
 

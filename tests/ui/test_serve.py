@@ -111,3 +111,13 @@ def test_the_page_of_an_earlier_model_takes_no_memory_though_somebody_sends_to_i
     monkeypatch.setattr(ModelSwitch, "wait_for_next", wait_for_next)
     with closing(visitor), pytest.raises(ValueError, match="gone"):
         serve(tiny_model, Settings(device="cpu", port=unused_port, max_new_tokens=2))
+
+
+def test_a_space_is_served_without_gradios_reloader(
+    tiny_model, unused_port: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    monkeypatch.setenv("SYSTEM", "spaces")
+    monkeypatch.setenv("SPACE_ID", "someone/spare")
+    with serving(tiny_model, Settings(device="cpu", port=unused_port, max_new_tokens=2)) as page:
+        assert page.demo.server.reloader is None
+    assert "RELOAD" not in capsys.readouterr().out

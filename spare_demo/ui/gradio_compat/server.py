@@ -10,6 +10,7 @@ from typing import Any
 
 import gradio as gr
 from fastapi.dependencies import models
+from gradio import http_server
 from gradio.route_utils import get_root_url
 from gradio.tunneling import CURRENT_TUNNELS
 from starlette.requests import Request
@@ -38,6 +39,12 @@ def keep_sender_addresses() -> None:
     starts.
     """
     os.environ.setdefault("FORWARDED_ALLOW_IPS", "")  # whoever set it means it
+
+
+def watch_no_sources() -> None:
+    """Let a page on a Space be served without Gradio's reloader, for which the program's own file
+    would have to hold the page; without the package `spaces` its thread ends in a traceback."""
+    http_server.get_space = lambda: None  # type: ignore[attr-defined]
 
 
 def pass_by_proxies(*hosts: str) -> None:
