@@ -251,6 +251,22 @@ def test_a_half_precision_model_spread_by_a_device_map(
     assert torch.equal(model.generate(**pruned, max_new_tokens=4, do_sample=False), expected)
 
 
+def test_a_callers_autocast_changes_no_picks_of_a_half_precision_model(
+    stock: Stock, request: pytest.FixtureRequest
+) -> None:
+    folder = request.getfixturevalue(f"{stock.name}_folder")
+    model = type(stock.model).from_pretrained(folder, dtype=torch.bfloat16)
+    inputs = stock.inputs([noise((90, 60))], ["Which word?"])
+    for name, method in PRUNERS.items():
+        if method.inside or stock.ours.reason_against(method):
+            continue
+        given: dict[str, Any] = {"method": name, "budget": 4, "question": "Which word?"}
+        plain = prune(model, stock.processor, inputs, **given).selections[0]
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            picks = prune(model, stock.processor, inputs, **given).selections[0]
+        assert picks.order.tolist() == plain.order.tolist(), name
+
+
 def test_each_picture_of_a_batch_is_looked_at_in_its_own_views(
     tiny_next_folder: Path, tiny_next: Model
 ) -> None:

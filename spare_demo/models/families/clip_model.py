@@ -180,7 +180,8 @@ def clip_reads(
         return run(lambda: torch.func.functional_call(projector, weights, (inputs_of_projector,)))
 
     def run(step: Callable[[], Tensor]) -> Tensor:
-        return plain_tensor(passes.run(step)[0])
+        with torch.autocast(device.type, enabled=False):  # else a caller's takes float32 away
+            return plain_tensor(passes.run(step)[0])
 
     def place(block: int) -> int:
         if block not in BLOCKS:
@@ -195,7 +196,7 @@ def clip_reads(
 
     def norm_rows(block: int) -> Tensor:
         norm = tower.encoder.layers[place(block)].layer_norm1
-        return norm(inputs[place(block) - 1].to(norm.weight.device))
+        return norm(inputs[place(block) - 1].to(norm.weight))
 
     def per_token(values: Tensor) -> Tensor:
         """(v, h, p, ...) -> (h, n, ...)."""

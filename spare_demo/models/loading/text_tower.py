@@ -171,10 +171,11 @@ class TextTower(nn.Module):
         """A question as relevance compares it; empty for a blank one, for which no pass runs."""
         if not question.strip():
             return TextEmbedding()
-        if pieces == "stretches":
-            text = self.encode_stretches(question)
-            return TextEmbedding(text, len(text))
-        text, words = self.encode_tokens(question)
+        with torch.autocast(self.proj.device.type, enabled=False):
+            if pieces == "stretches":
+                text = self.encode_stretches(question)
+                return TextEmbedding(text, len(text))
+            text, words = self.encode_tokens(question)
         stretches = -(-(len(words) + 2) // self.context)  # with BOS and EOS
         return TextEmbedding(text if words else None, stretches, tuple(words))
 
@@ -194,7 +195,8 @@ class TextTower(nn.Module):
         ids = self._ids(text)
         if len(ids) > self.context:
             ids = [*ids[: self.context - 1], ids[-1]]
-        pooled, _ = self.text(self._stretches(ids))
+        with torch.autocast(self.proj.device.type, enabled=False):
+            pooled, _ = self.text(self._stretches(ids))
         return pooled[0]
 
     def encode_tokens(self, text: str) -> tuple[Tensor, list[str]]:
