@@ -53,8 +53,8 @@ def read_inputs(
     family: of the model. The other arguments as of `spare_demo.prune`.
 
     Raises ValueError, with a sentence to show: no picture or prompt, a video, no tensors or of
-    shapes that do not go together, not one picture for each prompt, or a processor of another
-    model.
+    shapes that do not go together, not one picture for each prompt, a token that the model does
+    not embed, or a processor of another model.
     """
     if not isinstance(inputs, Mapping):
         raise ValueError(
@@ -101,6 +101,13 @@ def read_inputs(
             "pictures together."
         ) from error
     _check_pictures(prompts, pictures, model.config.image_token_id)
+    largest, table = max(int(ids.max()) for ids in prompts), model.get_input_embeddings()
+    if largest >= getattr(table, "num_embeddings", largest + 1):  # PEFT's wrappers may not say it
+        raise ValueError(
+            f"A prompt has the token {largest}, and this model only those below "
+            f"{table.num_embeddings}. Pass its own processor, load it with its language model or, "
+            "if you added tokens, call model.resize_token_embeddings(len(processor.tokenizer))."
+        )
     return prompts, pictures
 
 

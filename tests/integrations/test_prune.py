@@ -414,6 +414,7 @@ def test_inputs_that_do_not_fit_are_refused_with_a_sentence(stock: Stock) -> Non
         ({**good, "input_ids": doubled, "attention_mask": None}, {}, "several pictures"),
         ({**good, "input_ids": torn, "attention_mask": None}, {}, "several pictures"),
         ({**good, "input_ids": longer, "attention_mask": None}, {}, "belongs to another model"),
+        ({**good, "input_ids": ids + 400 * (ids != placeholder)}, {}, "only those below 3"),
         ({**good, "input_ids": None}, {}, "hold no prompt"),
         ({**good, "input_ids": ids[:, -3:], "attention_mask": None}, {}, "has no picture in it"),
         (good, {"budget": 4000}, "from 1 to"),
