@@ -159,7 +159,7 @@ def choose(
             f"{unused[0]!r} has settings but is not compared. Add it to the methods, or leave its "
             "settings out."
         )
-    if pruners and not isinstance(pruners, Sequence | Mapping):
+    if not isinstance(pruners, Sequence | Mapping | None):  # an array of names has no truth value
         raise ValueError(
             f"Methods are a list of names or {{label: method}}, not {type(pruners).__name__}. Put "
             f"names into a list, of: {', '.join(PRUNERS)}."

@@ -59,6 +59,7 @@ def test_labels_tell_two_of_a_kind_apart() -> None:
         ([Uniform()], r"takes names.*Pass \{label: method\}.*\{'uniform': Uniform\("),
         (PRUNERS["spare"], r"a list of names or \{label: method\}, not Spare\."),
         ({"spare"}, r"list of names or .* not set\. Put names into a list, of: spare,"),
+        (np.array(["spare", "random"]), r"list of names or .* not ndarray\."),
         ({32: PRUNERS["spare"]}, r"A label must be text, and 32 is int\."),
         ({"\ud800": PRUNERS["spare"]}, "The label has a character that is not valid"),
         ({"a": "spare"}, "'a' must be a method, a Selection or a LayerPlan, not str"),
