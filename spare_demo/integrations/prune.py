@@ -32,6 +32,11 @@ from spare_demo.tokens import Positions, Selection, cpu_by_default
 
 _log = logging.getLogger(__name__)
 
+_NO_BIAS = (
+    "generate has no input for a bias of the attention. Leave size_bias at none, or load the model "
+    "with spare_demo.load_model and pass the selection to model.answer."
+)
+
 _stack = partial(pad_sequence, batch_first=True, padding_side="left")
 
 
@@ -165,6 +170,8 @@ def _prune_one(
     tokens, _ = encoder.relate(encoding, question, relevance, text_pass=text_pass)
     method = text_free_form(method, tokens)
     selection = method.select(tokens, budget)
+    if selection.bias is not None:  # of a method of the caller's own
+        raise ValueError(_NO_BIAS)
     rows = kept_rows(encoding, selection)
     with torch.no_grad():
         embeddings = prompt_embeddings(encoder.hf, ids, rows.values)
@@ -182,10 +189,7 @@ def _method(method: str | Method | Selection, seed: int) -> Method:
     (pruner,) = choose(named, seed).values()
     with_bias = isinstance(pruner, MergingPruner) and pruner.size_bias != "none"
     if with_bias or (isinstance(method, Selection) and method.bias is not None):
-        raise ValueError(
-            "generate has no input for a bias of the attention. Leave size_bias at none, or load "
-            "the model with spare_demo.load_model and pass the selection to model.answer."
-        )
+        raise ValueError(_NO_BIAS)
     if pruner.inside:
         raise ValueError(
             f"{pruner.title} chooses inside the language model, layer by layer, and generate has "

@@ -21,7 +21,7 @@ from transformers import (
     TextIteratorStreamer,
 )
 
-from spare_demo import PRUNERS, Selection, compare, prune
+from spare_demo import PRUNERS, Selection, VisualTokens, compare, prune
 from spare_demo.integrations.prune import PrunedInputs
 from spare_demo.models import Model, TextTower
 from spare_demo.models.loading import text_tower
@@ -348,6 +348,22 @@ def test_without_a_question_the_text_free_form_runs_and_is_named(
     assert "spare-reconstruction ran in the place of spare: it needs a question." in caplog.text
     plain = llava.prune(inputs, method="spare-reconstruction", budget=4)
     assert found.selections[1].order.tolist() == plain.selections[1].order.tolist()
+
+
+@dataclasses.dataclass(frozen=True)
+class Biased(Uniform):
+    """A method of a caller's own whose rows have a bias."""
+
+    merges = True
+
+    def _select(self, tokens: VisualTokens, k: int) -> Selection:
+        return Selection(range(k), features=tokens.features[:k], bias=torch.ones(k))
+
+
+def test_a_bias_that_only_the_selection_shows_is_refused(llava: Stock) -> None:
+    inputs = llava.inputs([noise((90, 60))], ["Which word?"])
+    with pytest.raises(ValueError, match=r"no input for a bias.*model\.answer"):
+        llava.prune(inputs, method=Biased(), budget=3)
 
 
 def test_a_set_made_by_hand_and_a_method_with_settings(llava: Stock) -> None:
