@@ -125,6 +125,7 @@ def test_selection_refuses_what_is_no_set_of_patches(order: object, sentence: st
         ({"margin": [None, 1.0]}, "margin holds what is no number"),
         ({"features": torch.ones(2)}, "merged features"),
         ({"features": torch.ones(2, 3), "sources": torch.ones(3, 4)}, "one row of sources"),
+        ({"sources": torch.ones(2, 4) / 0}, "sources holds NaN or infinity"),
         ({"sources": np.ones((2, 4))}, r"sources must be a torch tensor \(r, n\)"),
         ({"bias": np.ones(2)}, r"bias must be a torch tensor \(r,\)"),
         ({"features": torch.ones(2, 3), "bias": torch.ones(3)}, "one number per row of features"),

@@ -100,8 +100,10 @@ class Selection:
         if self.informed is not None:  # NumPy's would be written as another kind of number
             object.__setattr__(self, "informed", int(self.informed))
         for name, shape in (("sources", "(r, n)"), ("bias", "(r,)")):
-            if getattr(self, name) is not None:
-                check_tensor(name, getattr(self, name), shape)
+            if (values := getattr(self, name)) is not None:
+                check_tensor(name, values, shape)
+                if not values.isfinite().all():  # no file could be read back
+                    raise ValueError(f"{name} holds NaN or infinity. Look for a division by 0.")
         if self.features is not None:
             check_matrix("merged features", self.features, "(r, d)")
             if self.sources is not None and len(self.sources) != len(self.features):
