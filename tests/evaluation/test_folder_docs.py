@@ -54,6 +54,15 @@ def test_the_files_are_those_of_the_page(folder: Path) -> None:
     assert f"**Format {FORMAT}.**" in PAGE
 
 
+def test_the_charts_are_those_of_the_page(folder: Path) -> None:
+    drawn = re.findall(r"<h2>held-out: (.*)</h2>", (folder / "figures.html").read_text("utf-8"))
+    assert [title.removesuffix(" at 8 tokens") for title in drawn] == [
+        *("Right answers at each budget", "Right answers by number of skills"),
+        "Relative reconstruction error at each budget",
+    ]
+    assert "accuracy and reconstruction error by budget, accuracy by number of skills" in PAGE
+
+
 @pytest.mark.parametrize("name", ["results.csv", "relevance.csv"])
 def test_the_columns_are_those_of_the_page_in_order(folder: Path, name: str) -> None:
     with open(folder / name, encoding="utf-8", newline="") as stream:
