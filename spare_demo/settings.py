@@ -73,7 +73,11 @@ class Settings:
     share: bool = _setting(False, "also serve through a public link of gradio.live")
     mcp: bool = _setting(False, "also serve the API's operations to MCP clients (gradio[mcp])")
     methods: tuple[str, ...] = _setting(("spare", "cdpruner"), "methods compared at first")
-    budget: int = _setting(64, "visual tokens kept at first")
+    budget: int = _setting(
+        64,
+        "visual tokens kept at first; the built-in model, at the default budget and methods, opens "
+        "on a chosen case with a budget of its own",
+    )
     marks: tuple[int, ...] = _setting((32, 64, 128, 192), "budgets marked on the slider")
     seed: int = _setting(0, "seed of the methods that draw at random")
     max_new_tokens: int = _setting(64, "longest answer, in tokens")

@@ -28,6 +28,8 @@ def test_only_the_built_in_model_as_it_starts_opens_on_the_chosen_case() -> None
     usual = Settings()
     chosen = choose_opening("built-in", SCENES, usual)
     assert chosen.question in chosen.example.answers and chosen.budget < usual.budget
+    said = Settings.__dataclass_fields__["budget"].metadata["help"]
+    assert "chosen case with a budget of its own" in said  # also where 64 is asked for
     for settings in (Settings(budget=63), Settings(methods=("spare", "random"))):
         first = choose_opening("built-in", SCENES, settings)
         assert (first.example, first.budget) == (SCENES[0], settings.budget)
