@@ -46,7 +46,7 @@ def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
         f"""
         image        a picture file
         question     the question; "" asks none, and methods that need one run in their text-free
-                     form
+                     form if they have one, else are refused
         --out        folder for the pictures and result.json
         --from       draw an earlier result.json again, without a model, instead of asking
         --again      with --from: ask the model again, with all settings of the file

@@ -140,7 +140,7 @@ def compare(
     Args:
         model: from `load_model`.
         image: a path, bytes, a binary file object, or a Pillow image.
-        question: None or blank for none; methods that need text then run in their text-free form.
+        question: None or blank for none; see `Request`.
         pruners: names of `PRUNERS`, or {label: Method | Selection | LayerPlan}.
         budget: visual tokens kept of the picture, or a share of them such as "12.5%".
 

@@ -115,7 +115,8 @@ class Request(RequestOptions):
 
     Attributes, besides those of `RequestOptions`:
         image: anything `open_picture` takes.
-        question: blank for none; methods that need text then run in their text-free form.
+        question: blank for none; methods that need text then run in their text-free form, or are
+            refused if they have none.
         methods: names of the table, or {label: Method | Selection | LayerPlan} for settings, for
             one method twice, or for hand-made sets.
         labelled: the same as methods and sets by label; see `choose`.

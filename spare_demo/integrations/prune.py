@@ -90,7 +90,8 @@ def prune(
             ready-made method, or a set made by hand for every picture.
         budget: visual tokens kept of each picture, or a share of them such as "12.5%".
         question: what relevance compares the pictures with, one for all or one for each prompt;
-            None for none. Methods that need one then run in their text-free form.
+            None for none. Methods that need one then run in their text-free form, or are refused if
+            they have none.
         text: CLIP's text side; None loads the checkpoint's own when a method first needs it, and
             keeps it for later calls.
         seed: of methods that draw at random.
