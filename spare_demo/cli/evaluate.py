@@ -67,7 +67,7 @@ def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
         --out      folder for the results
         --gallery  look for surprising cases among the drawn scenes of --seeds, with
                    {" and ".join(gallery.METHODS)} at {", ".join(map(str, gallery.BUDGETS))} tokens,
-                   and write them to this folder; of the other options it reads only those of the
+                   and write them to this folder; of the other options it takes only those of the
                    model
         """,
     )
@@ -128,6 +128,10 @@ def _set_or_setting(text: str) -> str:
 def evaluate(arguments: argparse.Namespace, settings: Settings) -> None:
     """Run it. Raises ValueError, ModelError or OSError with a sentence to show."""
     if arguments.gallery is not None:
+        unread = [name for name in vars(arguments) if name not in gallery.READ]
+        if typed := options.given(add_options, settings, arguments.words, unread):
+            flag = f"--{typed[0].replace('_', '-')}"
+            raise ValueError(f"{flag} is not read with --gallery. Leave it out.")
         gallery.mine_gallery(arguments)
         return
     if arguments.seeds is not None:

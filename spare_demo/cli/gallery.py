@@ -19,6 +19,8 @@ SET = "page"
 SEEDS = (0, 199)
 METHODS = ("spare", "cdpruner")
 BUDGETS = (16, 32, 64)
+READ = ("gallery", "seeds", "model", "device", "bits", "system")
+"""The options of `evaluate` that have a meaning here."""
 
 
 def mine_gallery(arguments: argparse.Namespace) -> None:

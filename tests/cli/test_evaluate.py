@@ -560,6 +560,15 @@ def test_a_gallery_is_of_the_system_sentence_asked_for(
     assert systems == ["none"]
 
 
+@pytest.mark.parametrize("option", ["--methods random", "--skip-bad", "--max-new-tokens 16"])
+def test_a_gallery_refuses_options_that_it_does_not_read(
+    option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["evaluate", "--gallery", str(tmp_path), *option.split()]) == 1
+    said = capsys.readouterr().err
+    assert f"{option.split()[0]} is not read with --gallery. Leave it out." in said
+
+
 def test_results_or_a_gallery_and_not_both(
     tiny_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
