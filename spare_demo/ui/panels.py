@@ -198,6 +198,6 @@ def words_html(sentence: str, done: bool = True, spoken: bool = False) -> str:
 
 _KL_SENTENCES = (
     "How far pruning moves the probabilities of the answer's first word (KL), for A, B and random "
-    "picks. Measuring runs the model about fifty times."
+    "picks. Measuring runs the model about sixty times."
 )
 KL_WORDS = f'<p class="words">{mark_terms(_KL_SENTENCES, "KL")}</p>'

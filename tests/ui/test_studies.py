@@ -16,12 +16,14 @@ import pytest
 from PIL import Image
 from visits import answered, controls, finished_answers, merged, page_request
 
+from spare_demo.analysis.answer_shift import KL_BUDGETS, KL_SEEDS
 from spare_demo.analysis.min_budget import Sufficiency, Trial
 from spare_demo.ui import wiring
 from spare_demo.ui.examples import load_examples
 from spare_demo.ui.guide import methods_by_slot
 from spare_demo.ui.handler_wrappers import with_refusals
 from spare_demo.ui.handlers import Handlers
+from spare_demo.ui.panels import KL_WORDS
 from spare_demo.ui.studies_html import enough_html
 
 
@@ -200,6 +202,10 @@ def test_nothing_unfinished_is_cited(handlers, photo_file) -> None:
     unasked = handlers.guide.look(page_request(photo_file, "What is it?"))
     (step,) = with_refusals(handlers.replies.cite, "file")({"panels": ["kept"]}, unasked)
     assert "let all of them end" in json.loads(step["reply"])["sentence"]
+
+
+def test_the_page_says_how_often_measuring_kl_runs_the_model() -> None:
+    assert (2 + len(KL_SEEDS)) * (len(KL_BUDGETS) + 1) == 60 and "about sixty times" in KL_WORDS
 
 
 def test_kl_with_a_method_inside_the_language_model(handlers: Handlers, photo_file: str) -> None:
