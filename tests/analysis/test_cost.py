@@ -42,7 +42,7 @@ def test_where_nothing_is_gained_the_sentence_says_so(result: Result) -> None:
     whole = replace(result.answers["unpruned"], prefill_seconds=0.040)
     slow = replace(whole, prefill_seconds=0.041)
     fast = replace(result.answers["spare"], prefill_seconds=0.010)
-    nearly = replace(slow, kv_cache_bytes=whole.kv_cache_bytes - 1)
+    nearly = replace(whole, prefill_seconds=0.039, kv_cache_bytes=whole.kv_cache_bytes - 1)
     rows = cost_rows({"unpruned": whole, "slow": slow, "fast": fast, "nearly": nearly})
     sentence = cost_sentence(rows, {"slow": "Slow", "fast": "Fast", "nearly": "Nearly"})
     assert sentence.startswith(
@@ -50,6 +50,7 @@ def test_where_nothing_is_gained_the_sentence_says_so(result: Result) -> None:
         "large as the unpruned one. "
     )
     assert "Fast: prefill in 25% of the unpruned time" in sentence
+    assert "Nearly: no gain in prefill time here (39 ms, 98%" in sentence
     assert sentence.count("cache") == 3 and sentence.endswith("with a cache >99% as large.")
 
 
@@ -59,7 +60,7 @@ def test_times_are_in_seconds_from_one_on() -> None:
 
 
 def test_a_time_that_is_not_none_is_not_written_as_none() -> None:
-    assert [seconds_text(s) for s in (0, 1e-5, 0.0006)] == ["0 ms", "<1 ms", "1 ms"]
+    assert [seconds_text(s) for s in (0, 0.0004, 0.0006)] == ["0 ms", "<1 ms", "1 ms"]
 
 
 def test_a_guessed_time_has_few_digits() -> None:
