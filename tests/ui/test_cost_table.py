@@ -23,8 +23,10 @@ def lines(html: str) -> dict[str, list[str]]:
 
 
 def test_a_column_says_what_was_measured_of_an_answer(visit: Visit) -> None:
-    found = lines(cost_html(visit, lambda answer: answer.prefill_seconds / 2))
+    html = cost_html(visit, lambda answer: answer.prefill_seconds / 2)
+    found = lines(html)
     assert [head[:3] for head in found[""]] == ["All", "A S", "B C"]
+    assert "class='a'>A SPARE" in html and "class='b'>B CDPruner" in html
     for i, label in enumerate(("unpruned", "A", "B")):
         answer = visit.result.answers[label]
         said = {name: cells[i] for name, cells in found.items() if len(cells) == 3}
@@ -68,6 +70,8 @@ def test_each_selection_has_its_time_where_methods_run_apart(guide: Guide, photo
     html = cost_html(visit, lambda answer: None)
     assert lines(html)["select"] == ["–", seconds_text(seconds), "–"]
     assert "put in order once" not in html
+    untimed = cost_html(with_result(visit, select_seconds={}), lambda answer: None)
+    assert lines(untimed)["select"] == ["–"] * 3
 
 
 def test_methods_whose_picks_are_prefixes_are_named_in_order(guide: Guide, photo_file: str) -> None:
@@ -118,7 +122,8 @@ def test_a_method_that_cannot_meet_the_budget_has_no_column(visit: Visit) -> Non
     refused = with_result(visit, answers=answers, refused={"A": "It cannot."})
     found = lines(cost_html(refused, lambda answer: None))
     assert [head[:1] for head in found[""]] == ["A", "B"]
-    assert len(found["prefill"]) == len(found["select"]) == 2
+    seconds = seconds_text(visit.exploration.select_seconds["B"])
+    assert len(found["prefill"]) == 2 and found["select"] == ["–", seconds]
 
 
 def test_costs_wait_for_all_three_answers(visit: Visit) -> None:
