@@ -12,8 +12,9 @@ from spare_demo.analysis.disagreement import find_split
 from spare_demo.comparison.request import QuestionOptions, choose
 from spare_demo.models import LlavaModel
 from spare_demo.pruners import LayerPlan
+from spare_demo.relevance import RelevanceOptions
 
-OPTIONS = QuestionOptions(max_new_tokens=2)
+OPTIONS = QuestionOptions(max_new_tokens=2, relevance=RelevanceOptions(text="tokens"))
 QUESTIONS = ("What?", "Where?", "Why?")
 
 
@@ -46,7 +47,7 @@ def test_the_first_question_with_another_word(
     methods = choose(("spare", "uniform"))
     assert find_split(model, picture, QUESTIONS, methods, 5, OPTIONS) == found
     for i, (view, kept) in enumerate(model.requests):
-        assert QUESTIONS[i // 2] in view.prompt and len(kept) == 5
+        assert QUESTIONS[i // 2] in view.prompt and view.text_words and len(kept) == 5
     uniform = model.requests[1][1].order.tolist()
     assert uniform == methods["uniform"].select(model.requests[1][0].tokens, 5).order.tolist()
 
