@@ -6,6 +6,7 @@ A `Visit` is never changed, only replaced: two visitors share nothing but the mo
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -89,7 +90,9 @@ class Visit:
 
     @property
     def answer_seconds(self) -> float:
-        """How long the finished answers took the model, all together."""
+        """How long the finished answers took the model, together; endless if stopped before any."""
+        if self.stopped and not self.result.answers:
+            return math.inf
         return sum(a.prefill_seconds + a.decode_seconds for a in self.result.answers.values())
 
     def check_finished(self) -> None:

@@ -287,6 +287,9 @@ def test_a_slow_model_is_not_asked_by_the_slider(handlers, finished, passes) -> 
     shown = merged(handlers.settle(9, with_result(finished, answers=slow)))
     assert passes == []
     assert "Answers are for budget 5" in shown["answers"]
+    stopped = dataclasses.replace(with_result(finished, answers={}), stopped=True)
+    merged(handlers.settle(9, stopped))
+    assert passes == [], "stopped before its first answer, it may be as slow"
 
 
 def test_another_method_redraws_and_answers_its_slot(handlers, finished, passes) -> None:
