@@ -113,6 +113,23 @@ def test_kl_is_drawn_for_both_methods_and_random(handlers, visit) -> None:
     assert other["visit"].result.kl is None and other["kl"]["visible"] is False
 
 
+@pytest.mark.parametrize(
+    ("study", "asked"),
+    [("enough", ()), ("carrier", (12,)), ("measure", (5,)), ("second", ("Is it red?", 5)),
+     ("film", (4,)), ("all_methods", (5,))],
+)  # fmt: skip
+def test_a_study_asks_at_the_positions_of_the_page(
+    handlers, visit, study: str, asked: tuple, monkeypatch
+) -> None:
+    request = dataclasses.replace(visit.request, positions="original")
+    wanted, option = [], handlers.model.position_option
+    monkeypatch.setattr(
+        handlers.model, "position_option", lambda each: wanted.append(each) or option(each)
+    )
+    list(getattr(handlers.studies, study)(*asked, dataclasses.replace(visit, request=request)))
+    assert set(wanted) == {"original"}
+
+
 def test_words_share_one_reply(handlers, visit) -> None:
     (step,) = handlers.studies.words({}, visit)
     reply = json.loads(step["reply"])
