@@ -8,16 +8,29 @@ import io
 import json
 import re
 import zipfile
+from html import unescape
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
 import pytest
 from PIL import Image
-from visits import answered, controls, finished_answers, merged, page_request
+from visits import (
+    QUESTION,
+    answered,
+    controls,
+    finished_answers,
+    merged,
+    page_request,
+    unpacked,
+    with_result,
+)
 
-from spare_demo.analysis.answer_shift import KL_BUDGETS, KL_SEEDS
+from spare_demo.analysis.answer_shift import KL_BUDGETS, KL_SEEDS, word_maps
 from spare_demo.analysis.min_budget import Sufficiency, Trial
+from spare_demo.relevance import RelevanceOptions
+from spare_demo.render.base import data_address
+from spare_demo.render.overlay import question_difference
 from spare_demo.ui import wiring
 from spare_demo.ui.examples import load_examples
 from spare_demo.ui.guide import methods_by_slot
@@ -131,9 +144,13 @@ def test_a_study_asks_at_the_positions_of_the_page(
 
 
 def test_words_share_one_reply(handlers, visit) -> None:
-    (step,) = handlers.studies.words({}, visit)
-    reply = json.loads(step["reply"])
-    assert reply["kind"] == "words" and len(reply["words"]) > 1
+    request = dataclasses.replace(visit.request, relevance=RelevanceOptions(-1))
+    (step,) = handlers.studies.words({}, dataclasses.replace(visit, request=request))
+    reply, view = json.loads(step["reply"]), visit.exploration.view
+    options = RelevanceOptions(-1, "tokens")
+    words, maps = word_maps(handlers.model.ask(view.picture, view.question, options))
+    assert reply["kind"] == "words" and reply["words"] == [*words]
+    assert unpacked(reply["values"]) == pytest.approx(maps.T.flatten().tolist(), abs=1e-6)
 
 
 def test_a_second_question_gives_three_pictures(handlers, visit) -> None:
@@ -149,6 +166,28 @@ def test_a_second_question_gives_three_pictures(handlers, visit) -> None:
     for none in (" ", f"{visit.request.question} "):
         (step,) = with_refusals(handlers.studies.second)(none, 5, visit)
         assert "This compares two questions" in step["message"]
+
+
+def test_a_second_question_is_asked_as_the_first_was(handlers, photo_file) -> None:
+    first, second = (
+        answered(
+            handlers.guide, handlers.guide.look(page_request(photo_file, text, relevance=last))
+        )
+        for last in [RelevanceOptions(-1)]
+        for text in (QUESTION, "Is it red?")
+    )
+    html = merged(handlers.studies.second("Is it red?", 5, first))["second"]
+    for slot, title in first.titles.items():
+        kept = (visit.exploration.selections(5)[slot].kept for visit in (first, second))
+        picture = question_difference(first.canvas, *kept, title).image
+        whole = picture.crop((0, 0, *first.canvas.size))
+        assert data_address(whole, compress_level=3) in html
+    said = [answer.text for visit in (first, second) for answer in visit.result.answers.values()]
+    assert [unescape(text) for text in re.findall("<td>(.*?)</td>", html)] == said
+    # Answers of another budget, or without all three, are held against none.
+    part = with_result(first, answers={"unpruned": first.result.answers["unpruned"]})
+    for budget, visit in ((6, first), (5, part)):
+        assert "<td>" not in merged(handlers.studies.second("Is it red?", budget, visit))["second"]
 
 
 def test_a_link_fills_the_controls_and_says_what_it_cannot(handlers, visit) -> None:
