@@ -6,9 +6,10 @@ import dataclasses
 import re
 
 import pytest
-from visits import answered, page_request
+from visits import answered, page_request, with_result
 
 from spare_demo.comparison.request import able_methods
+from spare_demo.models.loading.catalogue import BUILT_IN
 from spare_demo.pruners import PRUNERS
 from spare_demo.ui import studies
 from spare_demo.ui.handler_wrappers import with_refusals
@@ -65,11 +66,23 @@ def test_what_is_there_is_not_asked_again(handlers, visit, passes) -> None:
     assert "FastV" not in titles(last["many"]) and f"FastV: {reasons['fastv']}" in last["many"]
 
 
+@pytest.mark.parametrize(("method", "known"), [("random", 2), ("divprune:metric=euclidean", 1)])
+def test_only_answers_of_the_same_settings_and_seed_are_taken_over(
+    handlers, photo_file: str, method: str, known: int
+) -> None:
+    request = page_request(photo_file, "What is it?", "spare", method, seed=7, budget=8)
+    visit = answered(handlers.guide, handlers.guide.look(request), 8)
+    _, step, *_ = handlers.studies.all_methods(8, visit)
+    assert step["many"].count("<q>") == known
+
+
 def test_without_answers_there_are_sets_and_errors(handlers, visit, passes) -> None:
     passes.clear()
     unknown = dataclasses.replace(visit, unknown=True)
-    _, step = handlers.studies.all_methods(visit.result.budget, unknown)
-    assert passes == [] and "error 0." in step["many"] and "answer" not in step["many"]
+    off_topic = with_result(visit, model=BUILT_IN.name, question="Welche Farbe hat der Kreis?")
+    for not_answered in (unknown, off_topic):
+        _, step = handlers.studies.all_methods(visit.result.budget, not_answered)
+        assert passes == [] and "error 0." in step["many"] and "answer" not in step["many"]
 
 
 def test_words_of_the_model_are_no_markup(handlers, visit) -> None:
