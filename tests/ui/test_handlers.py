@@ -24,6 +24,7 @@ from visits import QUESTION, controls, finished_answers, merged, with_result
 
 from spare_demo.images.load import file_digest
 from spare_demo.models import LlavaModel, load_model
+from spare_demo.render.base import number
 from spare_demo.results.export import cite
 from spare_demo.settings import Settings
 from spare_demo.ui import build, open_visits, page, steps
@@ -80,6 +81,9 @@ def test_titles_name_the_budget_that_their_figures_are_of(handlers, shown) -> No
     )
     curve = merged(handlers.draw_curve(4, shown["visit"]))
     assert curve["lost_fold"]["label"].startswith("What is lost with 4 tokens: error A ")
+    curves = shown["visit"].exploration.curves
+    error = number(curves.errors["A"][curves.budgets.index(4)])
+    assert f"error A SPARE {error}, B " in curve["lost_fold"]["label"]
     measured = merged(handlers.studies.measure(5, shown["visit"]))  # at that very budget
     assert measured["kl_fold"]["label"].startswith("What changes with 5 tokens: KL A ")
     assert "with 5 tokens" in measured["kl_words"]
