@@ -78,6 +78,13 @@ def test_a_double_click_on_ask_hits_neither_stop_nor_new_scene(visitor) -> None:
         question = "What color is the triangle?"
 
 
+def test_another_question_asked_at_once_is_no_double_click(visitor) -> None:
+    visitor.ask("How many objects are there?" + " please" * 400)
+    expect(visitor.find("#message")).to_contain_text("Shorten it")  # refused: Ask is back
+    visitor.ask("What is red?")
+    expect(visitor.find("#answers .asked")).to_have_attribute("data-question", "What is red?")
+
+
 def test_chips_are_hidden_beside_an_upload_and_gone_once_it_is_asked(visitor, wide_picture) -> None:
     expect(visitor.find("#chips .chip").first).to_be_visible()
     visitor.upload(wide_picture)

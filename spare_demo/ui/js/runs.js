@@ -48,8 +48,9 @@
     if (event.target.closest?.('#examples, #chips, #scene')) asked = null;
     if (!begins && !ends) return;
     byKey = event.detail === 0;
-    // upload.js presses Ask by itself, once a picture is here.
-    const soon = event.isTrusted && event.timeStamp - begun < DOUBLE;
+    // upload.js presses Ask by itself, once a picture is here. Another question is asked anew.
+    const soon = event.isTrusted && event.timeStamp - begun < DOUBLE
+      && (ends || question() === asked);
     // `detail` counts the clicks of one row, however slow the machine or the hand.
     if (soon || (ends && event.detail > 1)) event.stopImmediatePropagation();
     else if (begins) [begun, asked] = [event.timeStamp, question()];
