@@ -17,6 +17,7 @@ page names the number of stretches when it is more than one.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -103,7 +104,7 @@ class TextTower(nn.Module):
             weights = hub_tensors.download_tensors(
                 repository, commit, [WEIGHTS_FILE], _is_read, _TEXT_SIDE, progress
             )
-        return cls._build(config, weights, open_clip.get_tokenizer(name), name)
+        return cls._build(config, weights, _load_tokenizer(name), name)
 
     @classmethod
     def from_folder(cls, folder: str | Path) -> TextTower:
@@ -117,7 +118,7 @@ class TextTower(nn.Module):
         label = f"the CLIP folder '{folder.name}'"
         try:
             config = json.loads((folder / CONFIG_FILE).read_text(encoding="utf-8"))["model_cfg"]
-            tokenizer = open_clip.get_tokenizer(f"local-dir:{folder}")
+            tokenizer = _load_tokenizer(f"local-dir:{folder}")
         except Exception as error:  # the tokenizer libraries raise whatever they like
             raise ModelError(
                 f"The settings or the tokenizer of {label} cannot be read. It needs {CONFIG_FILE} "
@@ -267,6 +268,20 @@ def text_side_is_here(name: str, pretrained: str) -> bool:
     if hub.cached(repository, WEIGHTS_FILE) is not None:
         return True
     return hub_tensors.is_kept(repository, _TEXT_SIDE, CONFIG_FILE)
+
+
+def _load_tokenizer(name: str) -> Any:
+    """open_clip's, whose log lines leave the root logger alone.
+
+    It logs by functions of `logging` that give a root logger without a handler one; after that a
+    program's own `basicConfig` would do nothing.
+    """
+    root, handler = logging.getLogger(), logging.NullHandler()
+    root.addHandler(handler)
+    try:
+        return open_clip.get_tokenizer(name)
+    finally:
+        root.removeHandler(handler)
 
 
 def _repository_of(source: Mapping[str, Any]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 import shutil
 from dataclasses import replace
@@ -48,6 +49,17 @@ def test_a_local_folder(tiny_model: LlavaModel, tiny_folder: Path) -> None:
     assert tiny_model.notes == () and tiny_model.text_tower is not None
     assert len(list(tiny_folder.glob("model-*.safetensors"))) > 1  # shards, as the real ones have
     assert not tiny_model.hf.training
+
+
+def test_random_numbers_and_the_root_logger_stay_as_they_were(
+    tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = logging.getLogger()
+    monkeypatch.setattr(root, "handlers", [])
+    before = torch.get_rng_state()
+    load_model(tiny_folder, "cpu")
+    assert torch.equal(torch.get_rng_state(), before)
+    assert root.handlers == []
 
 
 def test_a_folder_is_named_by_a_path_or_as_in_a_shell(
