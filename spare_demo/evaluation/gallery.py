@@ -239,5 +239,8 @@ def _page(gallery: Gallery) -> str:
 
 
 def _predictions(case: Case) -> str:
-    parts = (f"{label}: {text or '(nothing)'}" for label, text in case.predictions.items())
-    return "; ".join(parts) + "."
+    def answered(label: str, text: str) -> str:
+        method, at, budget = label.partition(" at ")
+        return f"{title_of(method)}{at}{budget}: {text or '(nothing)'}"
+
+    return "; ".join(map(answered, case.predictions, case.predictions.values())) + "."

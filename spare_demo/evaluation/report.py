@@ -74,6 +74,8 @@ def _page(summaries: Mapping[str, Summary]) -> str:
                 )
             )
             parts.append(f"<p>{figure.sentence}</p>")
+    if len(parts) == 1:
+        parts.append("<p>Only all tokens were measured: there is no method to draw.</p>")
     return "\n".join(parts) + "\n"
 
 

@@ -95,6 +95,7 @@ def test_the_files_hold_what_was_found_and_are_read_back(tmp_path: Path) -> None
     assert json.loads((tmp_path / "gallery.json").read_text())["rules"] == RULES
     page = (tmp_path / "index.html").read_text()
     assert "SPARE: right at 32, wrong at 64" in page and "seeds 5 to 6" in page
+    assert "SPARE at 32: red; SPARE at 64: blue." in page
     assert "The one shown is chosen, not typical." in page
     assert "name='viewport'" in page  # else a phone shows it as wide as a desk's screen
     assert {file.name for file in tmp_path.glob("*.png")} == {"scene-5.png"}

@@ -556,6 +556,12 @@ def test_markup_in_a_category_is_words_in_the_written_page(tmp_path: Path) -> No
     assert pages[0] == pages[1] and "img" not in pages[1]
 
 
+def test_a_page_without_a_method_says_why_it_shows_nothing(tmp_path: Path) -> None:
+    rows = [row for row in made() if row.method == "unpruned"]
+    write_files(tmp_path, {}, summarise(rows, resamples=20))
+    assert "there is no method to draw" in (tmp_path / "figures.html").read_text()
+
+
 def many() -> list[Row]:
     """`made` with every method of the table, each as good as "spare"."""
     rows = made(24)
