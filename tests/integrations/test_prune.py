@@ -30,11 +30,10 @@ from spare_demo.relevance import RelevanceOptions
 from spare_demo.threads import memoize
 
 ROOT = Path(__file__).parents[2]
-FAMILIES = ("tiny", "tiny_next", "tiny_qwen")
 QUESTIONS = ("What colour is the circle?", "How many stars?", "Which word?", "Is it red?")
 SIZES = ((90, 60), (60, 90), (57, 111), (168, 55))
 OWN = {"tiny": "crop", "tiny_next": "any", "tiny_qwen": "native"}
-"""How each stock processor fits a picture, as `compare` calls it."""
+"""How the stock processor of each family fits a picture, as `compare` calls it."""
 
 
 class Stock:
@@ -75,7 +74,7 @@ def stocks(request: pytest.FixtureRequest) -> Callable[[str], Stock]:
     return load
 
 
-@pytest.fixture(params=FAMILIES)
+@pytest.fixture(params=OWN)
 def stock(request: pytest.FixtureRequest, stocks: Callable[[str], Stock]) -> Stock:
     return stocks(request.param)
 
@@ -501,7 +500,7 @@ def test_compact_positions_of_a_family_without_them_are_refused(qwen: Stock) -> 
 def test_a_processor_of_another_class_is_refused(
     stock: Stock, stocks: Callable[[str], Stock]
 ) -> None:
-    for name in {*FAMILIES} - {stock.name}:
+    for name in OWN.keys() - {stock.name}:
         other = stocks(name)
         with pytest.raises(ValueError, match="belongs to another model"):
             prune(stock.model, other.processor, one_picture(other), budget=3)

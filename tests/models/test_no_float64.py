@@ -11,6 +11,7 @@ import torch
 from elsewhere import Far
 from PIL import Image
 from stock import answer_all
+from tiny_families import FAMILIES
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
@@ -111,7 +112,7 @@ def test_what_a_pass_gives_can_be_computed_with() -> None:
     assert plain_tensor(here) is not here
 
 
-@pytest.mark.parametrize("family", ["tiny_model", "tiny_next", "tiny_qwen"])
+@pytest.mark.parametrize("family", FAMILIES)
 def test_no_pass_makes_float64(
     family: str, photo: Image.Image, monkeypatch: pytest.MonkeyPatch, request: Any
 ) -> None:

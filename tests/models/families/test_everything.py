@@ -15,12 +15,14 @@ from pathlib import Path
 import pytest
 import references
 from PIL import Image
+from tiny_families import FAMILIES, FOLDERS, TINY
 from visits import controls, finished_answers
 
 from spare_demo import Request, compare
 from spare_demo.cli.main import main
 from spare_demo.evaluation.results import load
 from spare_demo.models import Model
+from spare_demo.models.families import FAMILIES as CLASSES
 from spare_demo.pruners import PRUNERS
 from spare_demo.results.export import cite
 from spare_demo.results.io import read_result
@@ -28,22 +30,27 @@ from spare_demo.settings import Settings
 from spare_demo.ui.handler_wrappers import with_refusals
 from spare_demo.ui.handlers import Handlers
 
-FAMILIES = ("tiny", "tiny_next", "tiny_qwen")
 QUESTION = "What colour is the circle?"
 PAIR = {"method_a": "divprune", "method_b": "cdpruner-diversity"}
 
 
-@pytest.fixture(params=FAMILIES)
+def test_every_family_has_a_tiny_checkpoint() -> None:
+    assert TINY.keys() == CLASSES.keys(), (
+        "Let tests/tiny_checkpoint.py write a checkpoint of the family, give it fixtures in "
+        "tests/conftest.py, and name the loaded one in TINY of tests/tiny_families.py."
+    )
+
+
+@pytest.fixture(params=zip(FAMILIES, FOLDERS, strict=True), ids=FAMILIES)
 def family(request: pytest.FixtureRequest) -> tuple[Model, Path]:
-    name = request.param
-    model = request.getfixturevalue("tiny_model" if name == "tiny" else name)
-    return model, request.getfixturevalue(f"{name}_folder")
+    model, folder = map(request.getfixturevalue, request.param)
+    return model, folder
 
 
 def some_of_each_kind(model: Model) -> list[str]:
     """Of those that can run on it: greedy with and without text, merging, of pairs, at random.
 
-    test_methods_on_families.py runs all of them.
+    test_methods.py runs all of them.
     """
     kinds = ("spare", "cdpruner-diversity", "visionzip", "divprune", "random")
     return [name for name in kinds if PRUNERS[name].reason_against(model.supplies) is None]

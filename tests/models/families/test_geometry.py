@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import references
 import torch
+from tiny_families import WAYS
 from torch import Tensor
 
 from spare_demo.models import Model, Picture
@@ -20,13 +21,6 @@ SIZES = [  # width, height
     (1, 1),
     (2000, 10),  # 1:200
     (10, 2000),
-]
-WAYS = [
-    ("tiny_model", "pad"),
-    ("tiny_model", "crop"),
-    ("tiny_next", "fixed"),
-    ("tiny_next", "any"),
-    ("tiny_qwen", "native"),
 ]
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 from PIL import Image
+from tiny_families import FAMILIES
 
 from spare_demo.comparison.selections import explore
 from spare_demo.models import Model, View
 from spare_demo.pruners import PRUNERS, LayerPruner, Method
-
-FAMILIES = ("tiny_model", "tiny_next", "tiny_qwen")
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -9,14 +9,16 @@ import pytest
 import torch
 from PIL import Image
 from stock import answer_all, stock
+from tiny_families import TINY
 from torch import Tensor
 
 from spare_demo import PRUNERS, Selection
 from spare_demo.models import Answer, Model, View
+from spare_demo.models.families import FAMILIES as CLASSES
 from spare_demo.models.generate.together import JoinedCache
 
 QUESTION = "What colour is the circle?"
-FAMILIES = ("tiny_model", "tiny_next")
+FAMILIES = [name for kind, name in TINY.items() if "compact" in CLASSES[kind].position_options]
 PICKS = [[5], [3, 0, 15, 7], list(range(1, 16, 2))]
 
 

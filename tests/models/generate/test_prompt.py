@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 import torch
 from PIL import Image
+from tiny_families import FAMILIES
 
 from spare_demo.models import LlavaModel, Model
 from spare_demo.models.generate.prompt import build_prompt, keywords, word_ids
 
 
-@pytest.mark.parametrize("family", ["tiny_model", "tiny_next", "tiny_qwen"])
+@pytest.mark.parametrize("family", FAMILIES)
 def test_control_tokens_in_a_question_are_words(
     family: str, request: pytest.FixtureRequest
 ) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 from PIL import Image
+from tiny_families import FAMILIES
 
 from spare_demo.models.generate import answering
 from spare_demo.models.generate.prompt import build_prompt, continuation_ids
 from spare_demo.models.model import Model
 
-FAMILIES = ("tiny_model", "tiny_next", "tiny_qwen")
 QUESTION = "How many stars are there?"
 
 

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 from safetensors.torch import load_file, save_file
+from tiny_families import FOLDERS
 from torch import nn
 
 from spare_demo.evaluation.experiment import describe
@@ -76,7 +77,7 @@ def load_rounded(folder: Path, language_model: bool = True) -> Model:
     return model
 
 
-@pytest.fixture(params=["tiny_folder", "tiny_next_folder", "tiny_qwen_folder"])
+@pytest.fixture(params=FOLDERS)
 def folder(request: pytest.FixtureRequest) -> Path:
     return request.getfixturevalue(request.param)
 

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
+from tiny_families import FOLDERS
 from torch import nn
 
 from spare_demo.models import Model, load_model
@@ -61,7 +62,7 @@ def load(folder: Path, monkeypatch: pytest.MonkeyPatch, packed: bool = True) -> 
         return load_model(str(folder), device="cpu", warm_up=False)
 
 
-@pytest.fixture(params=["tiny_folder", "tiny_next_folder", "tiny_qwen_folder"])
+@pytest.fixture(params=FOLDERS)
 def folder(request: pytest.FixtureRequest) -> Path:
     return request.getfixturevalue(request.param)
 
