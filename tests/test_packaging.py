@@ -194,7 +194,9 @@ def test_the_image_serves_on_every_network_and_keeps_weights_outside(
 
 def test_the_readme_lists_every_method_with_its_file() -> None:
     rows = dict(re.findall(r"^\| `([\w-]+)` \| \[[\w.]+\]\(([\w/.]+)\)", README, re.MULTILINE))
-    assert list(rows) == list(PRUNERS)
+    assert list(rows) == list(PRUNERS), (
+        "Give each method one row of the README's table of methods, in the order of PRUNERS."
+    )
     for name, path in rows.items():
         module = type(PRUNERS[name]).__module__
         assert path == module.replace(".", "/") + ".py"
@@ -202,9 +204,11 @@ def test_the_readme_lists_every_method_with_its_file() -> None:
 
 def test_the_readme_says_the_memory_of_each_model_as_the_table_of_models_does() -> None:
     for entry in (TINY_LLAVA, LLAVA_7B, *LARGER):
-        (row,) = re.findall(rf"^\| .*`{re.escape(entry.name)}`.* GB.*$", README, re.MULTILINE)
+        rows = re.findall(rf"^\| .*`{re.escape(entry.name)}`.* GB.*$", README, re.MULTILINE)
         (needed,) = re.findall(r"^\d+ GB", entry.needs)
-        assert re.search(rf"\b{needed}", row), entry.name
+        assert len(rows) == 1 and re.search(rf"\b{needed}", rows[0]), (
+            f"Name {entry.name} in one row of the README's table of models, with its {needed}."
+        )
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The table of pruning methods. Adding one: a file, a line here, a line in the README."""
+"""The table of pruning methods. docs/CONTRIBUTING.md says how to add one."""
 
 from __future__ import annotations
 

@@ -60,7 +60,9 @@ def test_software_and_papers_of_the_citation_file_are_cited_alike() -> None:
 
 def test_title_and_authors_of_every_paper_are_known() -> None:
     numbers = {m.link.rpartition("/")[2] for m in PRUNERS.values() if "arxiv.org" in m.link}
-    assert numbers == set(PAPERS)  # a line of papers.py for each
+    assert numbers == set(PAPERS), (
+        "Give the paper of each method, and no other, a line of spare_demo/results/papers.py."
+    )
     for _, authors in PAPERS.values():
         assert all(re.fullmatch(r"[^,]+, [^,]+", name) for name in authors.split(" and "))
 
