@@ -16,6 +16,7 @@ import pytest
 import references
 from PIL import Image
 from tiny_families import FAMILIES, FOLDERS, TINY
+from torch import nn
 from visits import controls, finished_answers
 
 from spare_demo import Request, compare
@@ -45,6 +46,17 @@ def test_every_family_has_a_tiny_checkpoint() -> None:
 def family(request: pytest.FixtureRequest) -> tuple[Model, Path]:
     model, folder = map(request.getfixturevalue, request.param)
     return model, folder
+
+
+def test_its_modules_are_all_but_the_language_models(family: tuple[Model, Path]) -> None:
+    """Of those that quantisation leaves whole, and of those that a picture's tokens come from."""
+    model, _ = family
+    linear = {name for name, module in model.hf.named_modules() if isinstance(module, nn.Linear)}
+    quantised = {name for name in linear if not name.startswith(model.kept_whole)}
+    assert quantised == {name for name in linear if name.startswith("model.language_model.")}
+    weights = {name for name, _ in model.hf.model.named_parameters()}
+    vision = {name for name in weights if name.startswith(model.vision_modules)}
+    assert vision == {name for name in weights if not name.startswith("language_model.")}
 
 
 def some_of_each_kind(model: Model) -> list[str]:
