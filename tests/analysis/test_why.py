@@ -164,6 +164,9 @@ def test_why_a_patch_was_kept_or_lost(exploration: Exploration, label: str) -> N
     assert kept.factors.value == pytest.approx(float(gain[2]), rel=1e-6)
     assert kept.leftover == 0
     assert kept.stand_ins is None
+    for step, number in (("first", 0), ("last", 4)):
+        other = why(exploration, label, order[2], 5, step)
+        assert (other.rank, other.step, other.winner) == (3, number, order[number])
 
     lost = why(exploration, label, order[9], 5)
     assert (lost.rank, lost.step, lost.winner) == (None, 4, order[4])
