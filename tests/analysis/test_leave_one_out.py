@@ -11,6 +11,7 @@ import torch
 from spare_demo.analysis.leave_one_out import LeaveOneOut, Removal, leave_one_out
 from spare_demo.models import LlavaModel, View
 from spare_demo.pruners import PRUNERS
+from spare_demo.table import shortened
 from spare_demo.tokens import Positions, Selection
 
 LONGEST = 3
@@ -85,6 +86,22 @@ def test_merged_rows_without_sources_are_left_out_too(tiny_model, view, rows: in
     assert [removal.token for removal in result.removals] == known
 
 
+def test_the_rows_that_stay_keep_their_bias(tiny_model, view) -> None:
+    features, bias = view.tokens.features[:3], torch.tensor([0.0, -6.0, 4.0])
+    selection = Selection([0, 1, 2], features=features, bias=bias)
+    rows = [[1, 2], [0, 2], [0, 1]]
+    without = [Selection(stay, features=features[stay], bias=bias[stay]) for stay in rows]
+    check_one_by_one(tiny_model, view, selection, without)
+
+
+def test_the_token_that_ends_the_answer_is_no_word(tiny_model, view) -> None:
+    two = Selection([3, 4])
+    answer = replace(tiny_model.answer(view, two, LONGEST), ended="end")
+    *_, result = leave_one_out(tiny_model, view, two, answer, LONGEST)
+    words = sum(answer.log_probabilities[:-1])
+    assert result.log_probability == pytest.approx(words, abs=5e-4)
+
+
 def test_the_steps_grow_by_batches(tiny_model, view) -> None:
     steps = run(tiny_model, view, Selection(list(range(11))))
     assert [len(step.removals) for step in steps] == [8, 11]
@@ -130,6 +147,10 @@ def test_the_sentence_names_the_token_that_turns_the_answer() -> None:
     )
     alone = replace(result, rows=2, removals=removals[1:2] + removals[:1])
     assert alone.sentence("A", where).endswith("Of its 2 tokens, no other would change it alone.")
+    silent = replace(result, rows=1, removals=removals[2:])
+    assert "changes from “FOX” to no words (" in silent.sentence("A", where)
+    long = replace(result, answer="FOX " * 20)
+    assert f"probability of “{shortened(long.answer, 40)}” 0.980" in long.sentence("A", where)
     early = replace(result, rows=64)
     assert early.sentence("A SPARE", where) == "A SPARE: 3 of 64 tokens left out …"
 
