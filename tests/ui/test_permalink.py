@@ -85,6 +85,11 @@ def test_what_was_set_comes_back(request: Request, example: str | None) -> None:
     assert stale == []
 
 
+def test_a_link_names_the_model_that_it_was_made_with() -> None:
+    request = Request("photo.png", "Red?", methods_by_slot("spare", "random", 0))
+    assert asked(encode(request, MODEL, None))["model"] == "built-in@0123"  # type: ignore[arg-type]
+
+
 def test_the_pages_script_adds_the_budget_and_the_layer() -> None:
     assert read({"k": "576", "depth": "32"}) == ({"budget": 576, "depth": 32}, [])
 
