@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import io
+from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
 from visits import page_reply, page_request, unpacked
 
+from spare_demo.relevance import RelevanceOptions
 from spare_demo.ui.guide import Guide
 from spare_demo.ui.handlers import Handlers
-from spare_demo.ui.payload import payload
+from spare_demo.ui.payload import identity, payload
 from spare_demo.ui.visit import Visit
 
 
@@ -44,6 +46,25 @@ def test_a_reply_has_what_the_browser_cannot_know(handlers: Handlers, visit) -> 
     left = page_reply(handlers, "leftover", visit, slot="A", budget=7)
     kept = visit.exploration.selections(7)["A"].order.tolist()
     assert [unpacked(left["values"])[i] for i in kept] == pytest.approx([0] * 7, abs=1e-6)
+
+
+def test_a_reply_says_which_comparison_slot_and_budget_it_is_of(handlers: Handlers, visit) -> None:
+    for name, slot in (("picks", "B"), ("leftover", "A")):
+        reply = page_reply(handlers, name, visit, slot=slot, budget=7)
+        assert (reply["of"], reply["slot"], reply["budget"]) == (identity(visit), slot, 7)
+    why = page_reply(handlers, "why", visit, patch=3, budget=7, step="last")
+    assert (why["of"], why["patch"], why["budget"], why["step"]) == (identity(visit), 3, 7, "last")
+
+
+def test_a_comparison_is_the_same_at_every_budget_and_no_other(
+    guide: Guide, photo_file: str
+) -> None:
+    def of(question: str = "What?", **other: Any) -> str:
+        return identity(guide.look(page_request(photo_file, question, **other)))
+
+    assert of(budget=7) == of()
+    others = [of("Which?"), of(method_b="uniform"), of(relevance=RelevanceOptions(-1))]
+    assert len({of(), *others}) == 4
 
 
 def test_reasons_in_a_reply(handlers: Handlers, visit) -> None:
