@@ -6,6 +6,7 @@ import dataclasses
 import io
 import json
 import logging
+import shutil
 import zipfile
 from collections.abc import Iterator
 from inspect import isgeneratorfunction
@@ -382,6 +383,18 @@ def test_a_pictures_file_is_read_for_its_digest_once(
     assert read == [photo_file]
 
 
+def test_a_kept_comparison_is_shown_as_of_the_file_that_is_asked_about(
+    handlers: Handlers, tmp_path: Path
+) -> None:
+    example = handlers.offered[0]
+    first = merged(handlers.ask(**handlers.first_controls(example.path, example.question)))
+    copy = tmp_path / example.name
+    shutil.copy(example.path, copy)
+    again = merged(handlers.ask(**handlers.first_controls(str(copy), example.question)))
+    assert again["visit"].result is first["visit"].result and again["visit"].ran == ()
+    assert f'data-picture="{tmp_path.name}"' in again["answers"]
+
+
 def test_the_truth_of_an_example_shows_with_its_own_questions_only(handlers) -> None:
     first, second = handlers.offered[:2]
     for question, answer in first.answers.items():
@@ -547,11 +560,28 @@ def test_a_link_with_a_method_that_cannot_run_here_says_so(of_qwen: Handlers) ->
 
 def test_what_an_earlier_model_was_asked_comes_back_where_this_one_can(of_qwen: Handlers) -> None:
     asked = {"a": "uniform", "q": "Is it red?", "k": "576", "fit": "pad", "positions": "compact"}
-    link = {"query": {**asked, "seed": "3", "lost": "1", "model": "built-in@0123"}}
+    link = {"query": {**asked, "b": "random", "seed": "3", "lost": "1", "model": "built-in@0123"}}
     (opened,) = of_qwen.reopen(link, None)  # type: ignore[arg-type]
     notice = opened.pop("notice")
-    assert opened == {"method_a": "uniform", "question": "Is it red?", "seed": 3, "image": None}
+    methods = {"method_a": "uniform", "method_b": "random"}
+    assert opened == methods | {"question": "Is it red?", "seed": 3, "image": None}
     assert ">Press Ask to see your comparison with this model.<" in notice
+
+
+def test_what_a_page_showed_before_a_reload_comes_back_whole(handlers: Handlers) -> None:
+    model = f"{handlers.model.name}@{handlers.model.revision}"
+    link = {"query": {"k": "3", "fit": "pad", "lost": "1", "model": model}}
+    (opened,) = handlers.reopen(link, None)  # type: ignore[arg-type]
+    notice = opened.pop("notice")
+    assert opened == {"budget": 3, "aspect": "pad", "image": None}
+    assert ">The page was reloaded. Press Ask to see your comparison again.<" in notice
+
+
+def test_a_link_brings_a_method_with_settings_into_its_menu(handlers: Handlers) -> None:
+    method = "divprune:metric=euclidean"
+    (opened,) = handlers.reopen({"query": {"a": method}}, None)  # type: ignore[arg-type]
+    assert opened["method_a"]["value"] == method
+    assert method in [value for _, value in opened["method_a"]["choices"]]
 
 
 def test_one_budget_for_all_views_picks_otherwise_and_travels(
