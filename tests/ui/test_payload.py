@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,10 @@ import pytest
 from PIL import Image
 from visits import page_reply, page_request, unpacked
 
+from spare_demo.analysis.why import why as reason_of
+from spare_demo.models.families.llava_next import LlavaNextModel
 from spare_demo.relevance import RelevanceOptions
+from spare_demo.settings import Settings
 from spare_demo.ui.guide import Guide
 from spare_demo.ui.handlers import Handlers
 from spare_demo.ui.payload import identity, payload
@@ -22,14 +26,31 @@ def visit(guide: Guide, photo_file: str) -> Visit:
     return guide.look(page_request(photo_file, "What is <it>?", "spare", "uniform"))
 
 
-def test_the_picture_comes_along_and_where_its_tokens_lie(visit) -> None:
+def test_the_picture_comes_along_and_where_its_tokens_lie(
+    guide: Guide, visit, photo_file: str
+) -> None:
     sent = payload(visit, 5)
     picture = Image.open(io.BytesIO(sent["picture"]))
     assert picture.tobytes() == visit.canvas.image.tobytes()
     canvas = sent["canvas"]
     assert (canvas["x"], canvas["y"]) == visit.canvas.rectangle(0)[:2]
     assert (canvas["width"], canvas["height"]) == picture.size
+    assert sent["key"] == "-".join(visit.key) and visit.key[1] == "pad"
     assert unpacked(sent["padding"]) == visit.exploration.view.picture.grid.padding.tolist()
+    assert not canvas["cropped"]
+    cut = guide.look(page_request(photo_file, "What is it?", aspect="crop"))
+    assert payload(cut, 5)["canvas"]["cropped"]
+
+
+def test_each_view_comes_with_its_rows_and_its_photo(
+    tiny_next: LlavaNextModel, small_settings: Settings, photo_file: str
+) -> None:
+    visit = Guide(tiny_next, small_settings).look(page_request(photo_file, "What?", aspect="any"))
+    sent = payload(visit, 5)
+    shapes = [(part["start"], part["rows"], part["cols"]) for part in sent["parts"]]
+    assert shapes == [(0, 4, 4), (16, 6, 8)]
+    assert sent["canvas"]["photos"] == [list(box) for box in visit.canvas.photos]
+    assert len(sent["canvas"]["photos"]) == 2
 
 
 def test_nested_picks_come_whole_and_others_for_the_budget(visit) -> None:
@@ -57,14 +78,15 @@ def test_a_reply_says_which_comparison_slot_and_budget_it_is_of(handlers: Handle
 
 
 def test_a_comparison_is_the_same_at_every_budget_and_no_other(
-    guide: Guide, photo_file: str
+    guide: Guide, photo_file: str, wide_picture: Path
 ) -> None:
     def of(question: str = "What?", **other: Any) -> str:
         return identity(guide.look(page_request(photo_file, question, **other)))
 
     assert of(budget=7) == of()
     others = [of("Which?"), of(method_b="uniform"), of(relevance=RelevanceOptions(-1))]
-    assert len({of(), *others}) == 4
+    picture = identity(guide.look(page_request(str(wide_picture), "What?")))
+    assert len({of(), *others, picture}) == 5
 
 
 def test_reasons_in_a_reply(handlers: Handlers, visit) -> None:
@@ -81,6 +103,12 @@ def test_reasons_in_a_reply(handlers: Handlers, visit) -> None:
     factors = lost["factors"]
     product = factors["novelty"] * factors["magnitude"] * factors["text"]
     assert factors["value"] == pytest.approx(product)
+    stand_ins = reason_of(visit.exploration, "A", order[9], 5).stand_ins
+    assert stand_ins is not None
+    for name, values in (("coefficient", stand_ins.coefficients), ("share", stand_ins.shares)):
+        assert [part[name] for part in lost["parts"]] == pytest.approx([*values])
+    later = page_reply(handlers, "why", visit, patch=order[9], budget=8, step="last")
+    assert later["reasons"]["A"]["step"] == 7
     first = why(9, "first")
     assert first["winner"] == order[0] and first["factors"]["novelty"] == pytest.approx(1)
 
