@@ -534,6 +534,7 @@ def test_words_of_the_language_model_let_text_methods_run_without_clip(
     visit = shown["visit"]
     assert visit.titles["A"] == "A SPARE by words"
     assert "not CLIP" in shown["notes"] and "by=words" in shown["stage"]["link"]
+    assert merged(of_qwen.stop(5, visit))["method_a"]["value"] == "spare"
     reply = merged(of_qwen.studies.words({}, visit))["reply"]
     assert "".join(visit.exploration.view.text_words) == "".join(json.loads(reply)["words"])
     many = merged(of_qwen.studies.all_methods(3, visit))["many"]

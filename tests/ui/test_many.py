@@ -48,6 +48,8 @@ def test_sets_come_first_and_answers_in_the_order_of_kl(handlers, visit, monkeyp
     assert order == sorted(order) and len(order) == len(names)
     assert first.count("<img") < last.count("<img") == len(names) + 1
     assert "kept by all" in first and "by none" in first
+    for html in steps[1:-1]:
+        assert f" {html.count('<q>')} of {len(names)} answers are there …" in html
     counts = [int(n) for html in steps for n in re.findall(r"(\d+) of \d+ answers are there", html)]
     assert counts == sorted(counts) and counts
 
@@ -93,6 +95,15 @@ def test_words_of_the_model_are_no_markup(handlers, visit) -> None:
     result = dataclasses.replace(visit.result, answers=answers)
     _, step, *_ = handlers.studies.all_methods(8, dataclasses.replace(visit, result=result))
     assert "&lt;b&gt;7&lt;/b&gt;" in step["many"] and "<b>7" not in step["many"]
+
+
+def test_answers_are_marked_where_the_truth_is_known(handlers, visit) -> None:
+    texts = {"unpruned": "red", "A": "red", "B": "blue"}
+    answers = {x: dataclasses.replace(visit.result.answers[x], text=texts[x]) for x in texts}
+    known = dataclasses.replace(with_result(visit, answers=answers), truth="red")
+    _, step, *_ = handlers.studies.all_methods(8, known)
+    marks = re.findall(r'aria-label="(\w+)" role="img">(.)</span> <q>(\w+)', step["many"])
+    assert sorted(marks) == [("right", "✓", "red"), ("wrong", "✗", "blue")]
 
 
 def test_a_budget_that_is_none_is_a_sentence(handlers, visit) -> None:

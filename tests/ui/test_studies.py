@@ -30,6 +30,7 @@ from spare_demo.analysis.answer_shift import KL_BUDGETS, KL_SEEDS, word_maps
 from spare_demo.analysis.min_budget import Sufficiency, Trial
 from spare_demo.relevance import RelevanceOptions
 from spare_demo.render.base import data_address
+from spare_demo.render.maps import relevance_change_map
 from spare_demo.render.overlay import question_difference
 from spare_demo.ui import wiring
 from spare_demo.ui.examples import load_examples
@@ -37,7 +38,7 @@ from spare_demo.ui.guide import methods_by_slot
 from spare_demo.ui.handler_wrappers import with_refusals
 from spare_demo.ui.handlers import Handlers
 from spare_demo.ui.panels import KL_WORDS
-from spare_demo.ui.studies_html import enough_html
+from spare_demo.ui.studies_html import change_key_html, enough_html
 
 
 def test_an_own_set_is_answered_and_compared(handlers, passes, visit) -> None:
@@ -46,6 +47,13 @@ def test_an_own_set_is_answered_and_compared(handlers, passes, visit) -> None:
     last = steps[-1]["own_answer"]
     assert "Your set · 3" in last and "KL of the first word" in last
     assert "Probability of the unpruned answer" in last
+
+
+def test_an_own_set_is_graded_where_the_truth_is_known(handlers, visit) -> None:
+    known = dataclasses.replace(visit, truth="red")
+    marked = merged(handlers.ask_own("[1, 4, 9]", known))["own_answer"]
+    assert marked != merged(handlers.ask_own("[1, 4, 9]", visit))["own_answer"]
+    assert 'class="grade wrong"' in marked
 
 
 def test_an_own_set_of_all_tokens_changes_nothing(handlers, visit) -> None:
@@ -182,6 +190,10 @@ def test_a_second_question_is_asked_as_the_first_was(handlers, photo_file) -> No
         picture = question_difference(first.canvas, *kept, title).image
         whole = picture.crop((0, 0, *first.canvas.size))
         assert data_address(whole, compress_level=3) in html
+    change = second.exploration.view.relevance - first.exploration.view.relevance
+    assert relevance_change_map(first.canvas, change).sentence in unescape(html)
+    assert change_key_html(float(change.abs().max())) in html
+    assert ('<span class="key padding">' in html) == bool(first.canvas.grid.padding.any())
     said = [answer.text for visit in (first, second) for answer in visit.result.answers.values()]
     assert [unescape(text) for text in re.findall("<td>(.*?)</td>", html)] == said
     # Answers of another budget, or without all three, are held against none.
