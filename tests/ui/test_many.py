@@ -47,7 +47,10 @@ def test_sets_come_first_and_answers_in_the_order_of_kl(handlers, visit, monkeyp
     order = figures(last[: last.index("What ")].replace("&lt;", ""), "KL")
     assert order == sorted(order) and len(order) == len(names)
     assert first.count("<img") < last.count("<img") == len(names) + 1
-    assert "kept by all" in first and "by none" in first
+    before = [name for name in names if not PRUNERS[name].inside]
+    assert f"by all {len(before)}</b>" in first and "kept by none" in first
+    assert re.search(r'alt="FastV keeps \d+ of 16 tokens in the last layer\."', last)
+    assert re.search(r'alt="SPARE keeps 8 of 16 tokens\."', last)
     for html in steps[1:-1]:
         assert f" {html.count('<q>')} of {len(names)} answers are there …" in html
     counts = [int(n) for html in steps for n in re.findall(r"(\d+) of \d+ answers are there", html)]
@@ -104,6 +107,7 @@ def test_answers_are_marked_where_the_truth_is_known(handlers, visit) -> None:
     _, step, *_ = handlers.studies.all_methods(8, known)
     marks = re.findall(r'aria-label="(\w+)" role="img">(.)</span> <q>(\w+)', step["many"])
     assert sorted(marks) == [("right", "✓", "red"), ("wrong", "✗", "blue")]
+    assert re.findall(r"(\w+)</q> <i>another answer", step["many"]) == ["blue"]
 
 
 def test_a_budget_that_is_none_is_a_sentence(handlers, visit) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
+import numpy as np
 import pytest
 from PIL import Image
 from visits import (
@@ -29,7 +30,8 @@ from visits import (
 from spare_demo.analysis.answer_shift import KL_BUDGETS, KL_SEEDS, word_maps
 from spare_demo.analysis.min_budget import Sufficiency, Trial
 from spare_demo.relevance import RelevanceOptions
-from spare_demo.render.base import data_address
+from spare_demo.render.base import data_address, number
+from spare_demo.render.colours import cividis
 from spare_demo.render.maps import relevance_change_map
 from spare_demo.render.overlay import question_difference
 from spare_demo.ui import wiring
@@ -176,6 +178,11 @@ def test_a_second_question_gives_three_pictures(handlers, visit) -> None:
         assert "This compares two questions" in step["message"]
 
 
+def test_a_second_question_explains_padding_where_there_is_some(handlers, wide_picture) -> None:
+    visit = handlers.guide.look(page_request(str(wide_picture), "What is it?"))
+    assert "key padding" in merged(handlers.studies.second("Is it red?", 5, visit))["second"]
+
+
 def test_a_second_question_is_asked_as_the_first_was(handlers, photo_file) -> None:
     first, second = (
         answered(
@@ -193,13 +200,26 @@ def test_a_second_question_is_asked_as_the_first_was(handlers, photo_file) -> No
     change = second.exploration.view.relevance - first.exploration.view.relevance
     assert relevance_change_map(first.canvas, change).sentence in unescape(html)
     assert change_key_html(float(change.abs().max())) in html
-    assert ('<span class="key padding">' in html) == bool(first.canvas.grid.padding.any())
+    assert "key padding" not in html
     said = [answer.text for visit in (first, second) for answer in visit.result.answers.values()]
     assert [unescape(text) for text in re.findall("<td>(.*?)</td>", html)] == said
     # Answers of another budget, or without all three, are held against none.
     part = with_result(first, answers={"unpruned": first.result.answers["unpruned"]})
     for budget, visit in ((6, first), (5, part)):
         assert "<td>" not in merged(handlers.studies.second("Is it red?", budget, visit))["second"]
+
+
+def test_the_colours_of_a_change_go_from_the_first_question_to_the_second() -> None:
+    html = change_key_html(0.5)
+    low, high = (f"rgb{tuple(map(int, colour))}" for colour in cividis(np.array([0.0, 1.0])))
+    parts = [
+        f"<b>-{number(0.5)}: nearer the first",
+        low,
+        high,
+        f"+{number(0.5)}: nearer the second",
+    ]
+    places = [html.index(part) for part in parts]
+    assert places == sorted(places)
 
 
 def test_a_link_fills_the_controls_and_says_what_it_cannot(handlers, visit) -> None:
