@@ -11,6 +11,9 @@ import torch
 from visits import page_request, with_result
 
 from spare_demo.pruners.plan import LayerSet
+from spare_demo.render.base import data_address
+from spare_demo.render.colours import BLUE
+from spare_demo.render.overlay import selection_overlay
 from spare_demo.ui.guide import Guide
 from spare_demo.ui.handlers import Handlers
 from spare_demo.ui.sources import merged_html
@@ -26,6 +29,9 @@ def test_what_merges_is_drawn_at_the_budget(visit: Visit) -> None:
     html = merged_html(visit, 8, 0)
     assert html.count("<figure>") == html.count("data:image/png;base64,") == 1
     assert "A VisionZip merged 16 tokens into 8: 6 unchanged, 1 with others mixed in" in html
+    selection = visit.exploration.selections(8)["A"]
+    drawn = selection_overlay(visit.canvas, selection, BLUE, visit.titles["A"])  # as A is elsewhere
+    assert data_address(drawn.image, compress_level=3) in html
     assert "into 4" in merged_html(visit, 4, None)
 
 
