@@ -23,6 +23,7 @@ from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 from visits import QUESTION, controls, finished_answers, merged, with_result
 
+from spare_demo.analysis.cost import seconds_text
 from spare_demo.images.load import file_digest
 from spare_demo.models import LlavaModel, load_model
 from spare_demo.render.base import number
@@ -85,9 +86,25 @@ def test_titles_name_the_budget_that_their_figures_are_of(handlers, shown) -> No
     curves = shown["visit"].exploration.curves
     error = number(curves.errors["A"][curves.budgets.index(4)])
     assert f"error A SPARE {error}, B " in curve["lost_fold"]["label"]
+    random = number(float(curves.random.mean[curves.budgets.index(4)]))
+    assert curve["lost_fold"]["label"].endswith(f"random picks {random}")
     measured = merged(handlers.studies.measure(5, shown["visit"]))  # at that very budget
+    kl = measured["visit"].result.kl
+    place = kl.budgets.index(5)
+    figures = [number(each[place]) for each in (kl.series["A"], kl.series["B"], kl.random[0])]
+    assert measured["kl_fold"]["label"].endswith(
+        "KL A SPARE {}, B CDPruner {}, random picks {}".format(*figures)
+    )
     assert measured["kl_fold"]["label"].startswith("What changes with 5 tokens: KL A ")
     assert "with 5 tokens" in measured["kl_words"]
+
+
+def test_the_title_of_the_costs_has_the_prefill_of_each_answer(shown) -> None:
+    answers = shown["visit"].result.answers
+    times = [seconds_text(answers[label].prefill_seconds) for label in ("unpruned", "A", "B")]
+    assert shown["cost_fold"]["label"] == (
+        "What it costs: prefill all tokens {}, A SPARE {}, B CDPruner {}".format(*times)
+    )
 
 
 def test_a_first_word_that_ends_the_answer_is_said_in_words(handlers, finished) -> None:
