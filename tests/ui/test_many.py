@@ -49,6 +49,7 @@ def test_sets_come_first_and_answers_in_the_order_of_kl(handlers, visit, monkeyp
     assert first.count("<img") < last.count("<img") == len(names) + 1
     before = [name for name in names if not PRUNERS[name].inside]
     assert f"by all {len(before)}</b>" in first and "kept by none" in first
+    assert "kept by all" in first
     assert re.search(r'alt="FastV keeps \d+ of 16 tokens in the last layer\."', last)
     assert re.search(r'alt="SPARE keeps 8 of 16 tokens\."', last)
     for html in steps[1:-1]:
