@@ -543,6 +543,8 @@ def test_words_of_the_language_model_let_text_methods_run_without_clip(
     menus = of_qwen.menus("words", "spare", "random")
     assert [menu["value"] for menu in menus] == ["spare", "random"]
     assert choices(menus)["spare"] == "SPARE"
+    assert of_qwen.story_methods("words")[0] == "spare"
+    assert of_qwen.story_methods("clip")[0] == "spare-reconstruction"
     back = of_qwen.menus("clip", "spare", "random")
     assert [menu["value"] for menu in back] == ["spare-reconstruction", "random"]
     assert "guidance_text=words" in choices(back)["spare"]
