@@ -132,6 +132,8 @@ def test_kl_is_drawn_for_both_methods_and_random(handlers, visit) -> None:
     assert "A SPARE" in shown["kl_words"]
     assert shown["visit"].result.kl.done == 1
     assert set(shown["visit"].result_to_cite().kl.series) == {"spare", "cdpruner"}
+    own = merged(handlers.ask_own("[1, 4]", shown["visit"]))["visit"]
+    assert own.result_to_cite().kl is not None
     other = merged(handlers.change_methods("spare", "uniform", 0, 5, shown["visit"]))
     assert other["visit"].result.kl is None and other["kl"]["visible"] is False
 
