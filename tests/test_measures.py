@@ -46,6 +46,7 @@ def test_error_by_hand() -> None:
     assert reconstruction_error(HAND, [2]) == pytest.approx(math.sqrt(4 + 9 * 4 / 5) / whole)
     assert reconstruction_error(HAND, [0, 2]) == pytest.approx(2 / whole)
     assert reconstruction_error(HAND, [0, 2, 3]) == pytest.approx(0, abs=1e-12)
+    assert reconstruction_error(HAND, [0, 0, 0, 0]) == pytest.approx(math.sqrt(8) / whole)
     assert reconstruction_error(HAND * 1e-7, [0]) == pytest.approx(math.sqrt(8) / whole)
 
 
@@ -87,10 +88,19 @@ def test_copies_and_zero_tokens_add_no_direction() -> None:
     alone = reconstruction_error(x, [2])
     assert reconstruction_error(x, [2, 3, 5]) == pytest.approx(alone)
     assert reconstruction_curve(x, [2, 3, 5], [1, 2, 3]).tolist() == pytest.approx([alone] * 3)
+    large = reconstruction_curve(x * 1e9, [2, 3, 5], [1, 2, 3])
+    assert large.tolist() == pytest.approx([alone] * 3)
     flat = matrix(6, 2)  # the pick named twice comes when nothing is left
     alone = reconstruction_error(flat, [0])
     curve = reconstruction_curve(flat, [0, 1, 2, 2], [1, 4])
     assert curve.tolist() == pytest.approx([alone, 0], abs=1e-12)
+
+
+def test_a_short_token_and_a_small_difference_are_directions_of_their_own() -> None:
+    x = torch.tensor([[1.0, 0.0], [0.0, 1e-11], [0.0, 1.0], [1.0, 0.0], [1.0, 1e-5]]).double()
+    assert reconstruction_error(x, [0, 1]) == pytest.approx(0, abs=1e-9)
+    assert reconstruction_error(x, [0, 3, 4]) == pytest.approx(0, abs=1e-9)
+    assert rank(singular_squares(x[[0, 4]])) == 2
 
 
 @pytest.mark.parametrize("d", [6, 50])
@@ -224,8 +234,9 @@ def test_expected_jaccard_at_the_sizes_of_the_page() -> None:
     assert 0.0286 < expected_jaccard(576, 32, 32) < 0.030
     assert 0 < expected_jaccard(2880, 640, 640) < 1
     assert expected_jaccard(5, 0, 0) == 1
-    with pytest.raises(ValueError, match="Choose sizes from 0 to 5"):
-        expected_jaccard(5, 6, 1)
+    for sizes in ((6, 1), (1, 6), (-1, 1), (1, -1)):
+        with pytest.raises(ValueError, match="Choose sizes from 0 to 5"):
+            expected_jaccard(5, *sizes)
 
 
 def test_kl_by_hand() -> None:
