@@ -14,10 +14,11 @@ from PIL import Image
 
 from spare_demo import measures
 from spare_demo.comparison.pipeline import compare, run
-from spare_demo.comparison.request import Request
+from spare_demo.comparison.request import Request, RequestOptions
 from spare_demo.comparison.result import Result
 from spare_demo.measures import merged_error
-from spare_demo.models import LlavaModel, load_model
+from spare_demo.models import LlavaModel, View, load_model
+from spare_demo.models.families.llava_next import LlavaNextModel
 from spare_demo.pruners import PRUNERS, LayerPruner
 from spare_demo.pruners.random import Random
 from spare_demo.relevance import RelevanceOptions
@@ -48,6 +49,30 @@ def test_compare_answers_with_all_tokens_and_with_each_selection(
         assert result.answers[label].visual_tokens == 5
 
 
+def test_every_option_reaches_the_model_and_stands_in_the_result(
+    tiny_next: LlavaNextModel, photo: Image.Image
+) -> None:
+    by = RelevanceOptions(layer=-1, guidance_text="words")
+    given: Any = {"aspect": "any", "relevance": by, "together": True, "positions": "original"}
+    result = compare(tiny_next, photo, QUESTION, ("spare", "random"), "20%", 3, seed=7, **given)
+    view = tiny_next.encode(photo, QUESTION, "any", by, together=True)
+    k = round(view.tokens.n / 5)
+    assert result.settings == RequestOptions(budget=k, max_new_tokens=3, seed=7, **given)
+    assert (result.model, result.revision) == (tiny_next.name, tiny_next.revision)
+    assert (result.visual_tokens, result.prompt) == (view.tokens.n, view.prompt)
+    assert torch.equal(result.relevance, view.relevance)
+    own = result.view
+    seconds = (result.encode_seconds, result.relevance_seconds)
+    assert seconds == (own.picture.encode_seconds, own.relevance_seconds)
+    assert result.titles["spare"] == "SPARE by words"
+    for label, method in {"spare": PRUNERS["spare"], "random": Random(7)}.items():
+        kept = method.select(view.tokens, k)
+        assert torch.equal(result.selections[label].order, kept.order)
+        alone = tiny_next.answer(view, kept, 3, "original")
+        assert result.answers[label].token_ids == alone.token_ids
+        torch.testing.assert_close(result.answers[label].first_logits, alone.first_logits)
+
+
 def test_run_shows_picks_first_then_every_word_and_measures_last(
     result: Result, tiny_model: LlavaModel, photo: Image.Image
 ) -> None:
@@ -68,6 +93,10 @@ def test_run_shows_picks_first_then_every_word_and_measures_last(
         assert answer.token_ids == result.answers[label].token_ids
     assert last.reconstruction is not None and set(last.leftover) == {"spare", "cdpruner"}
     assert last.request.aspect == "pad" and last.budget == 5
+    assert last.request.positions == "compact"
+    assert set(last.first_kl) == {"spare", "cdpruner"}
+    (picture_known, *_) = run(tiny_model, request, result.view)
+    assert picture_known.view is result.view
 
 
 def test_the_default_device_of_a_program_changes_nothing(
@@ -151,6 +180,21 @@ def test_compare_refuses_a_budget_before_any_answer(
     monkeypatch.setattr(tiny_model, "stream_together", lambda *_: pytest.fail("it answers"))
     with pytest.raises(ValueError, match="Choose a whole number from 1 to 16"):
         compare(tiny_model, photo, QUESTION, budget=N + 1)
+    with pytest.raises(ValueError, match=r"^FastV "):
+        compare(tiny_model, photo, QUESTION, ("spare", "fastv"), budget=1)
+    with pytest.raises(ValueError, match=r"^FastV .*\. FastV "):
+        compare(tiny_model, photo, QUESTION, ("fastv", "fastv"), budget=1)
+
+
+def test_a_schedule_by_hand_runs_as_it_is_and_is_that_of_its_method(
+    tiny_model: LlavaModel, photo: Image.Image, view: View
+) -> None:
+    plan = PRUNERS["fastv"].plan(view, 12)
+    result = compare(tiny_model, photo, QUESTION, {"mine": plan}, 8, 2)
+    assert result.plans["mine"].per_layer == plan.per_layer
+    assert result.answers["mine"].kept_per_layer == plan.per_layer
+    assert result.methods["mine"].name == "fastv" and result.titles == {"mine": "mine"}
+    assert not result.select_seconds
 
 
 @pytest.mark.parametrize("model", ["built-in", None])
