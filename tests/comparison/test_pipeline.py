@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import pickle
 from itertools import pairwise
 from pathlib import Path
@@ -15,7 +16,7 @@ from PIL import Image
 from spare_demo import measures
 from spare_demo.comparison.pipeline import compare, run
 from spare_demo.comparison.request import Request, RequestOptions
-from spare_demo.comparison.result import Result
+from spare_demo.comparison.result import KlCurves, Result
 from spare_demo.measures import merged_error
 from spare_demo.models import LlavaModel, View, load_model
 from spare_demo.models.families.llava_next import LlavaNextModel
@@ -244,7 +245,14 @@ def test_a_result_shows_its_question_and_answers_and_no_tensors(result: Result) 
 def test_a_new_label_changes_nothing_else(result: Result) -> None:
     again = result.relabel({"spare": "A", "cdpruner": "B"}).relabel({"A": "spare", "B": "cdpruner"})
     assert list(again.answers) == list(result.answers)
-    named = result.relabel({"spare": "A"})
+    points = {"spare": (5, 0.5)}
+    spread = ((1.0, 0.0),) * 3
+    kl = KlCurves((1, N), {"spare": (1.0, 0.0), "cdpruner": (2.0, 0.0)}, points, spread, 1.0)
+    assert result.reconstruction is not None
+    curves = dataclasses.replace(result.reconstruction, points=points)
+    named = dataclasses.replace(result, kl=kl, reconstruction=curves).relabel({"spare": "A"})
+    assert named.kl is not None and named.reconstruction is not None
+    assert named.kl.series == {"A": (1.0, 0.0), "cdpruner": (2.0, 0.0)}
+    assert named.kl.points == named.reconstruction.points == {"A": (5, 0.5)}
     assert list(named.answers) == ["unpruned", "A", "cdpruner"]
-    assert named.reconstruction is not None and result.reconstruction is not None
     assert named.reconstruction.errors["A"] == result.reconstruction.errors["spare"]

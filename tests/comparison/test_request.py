@@ -27,6 +27,11 @@ def test_the_seed_reaches_methods_by_name_and_no_ready_made_one() -> None:
     assert choose(("spare",), seed=7) == {"spare": PRUNERS["spare"]}
 
 
+@pytest.mark.parametrize("seed", [None, ""])
+def test_an_empty_seed_is_zero(seed: Any) -> None:
+    assert choose(["random"], seed=seed) == {"random": Random(seed=0)}
+
+
 @pytest.mark.parametrize("seed", [-1, 2**32, 0.5, "x"])
 def test_what_is_no_seed_reaches_no_method(seed: Any) -> None:
     with pytest.raises(ValueError, match="The seed must be a whole number"):
@@ -47,6 +52,7 @@ def test_settings_reach_methods_by_name() -> None:
 
 def test_labels_tell_two_of_a_kind_apart() -> None:
     assert list(choose(("spare", "random", "spare"))) == ["spare", "random", "spare (2)"]
+    assert list(choose(("spare",) * 3)) == ["spare", "spare (2)", "spare (3)"]
     assert list(choose("spare")) == ["spare"]
 
 

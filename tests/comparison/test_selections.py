@@ -17,6 +17,7 @@ from spare_demo.models import LlavaModel, View
 from spare_demo.pruners import PRUNERS, LayerPruner, Pruner
 from spare_demo.pruners.random import Random
 from spare_demo.pruners.uniform import Uniform
+from spare_demo.relevance import RelevanceOptions
 from spare_demo.tokens import Selection, VisualTokens
 
 N = 16
@@ -30,6 +31,15 @@ def test_every_budget_is_what_the_method_itself_selects(view: View) -> None:
             alone = PRUNERS[label].select(view.tokens, budget)
             assert torch.equal(selection.order, alone.order), (label, budget)
             assert (selection.gain is None) == (alone.gain is None)
+
+
+def test_words_as_guidance_are_noted_where_a_method_reads_them(
+    tiny_model: LlavaModel, photo: Image.Image
+) -> None:
+    by = RelevanceOptions(guidance_text="words")
+    worded = tiny_model.encode(photo, "What?", relevance=by)
+    assert explore(worded, choose(("uniform", "spare"))).notes == (selections.BY_WORDS,)
+    assert explore(worded, choose("uniform")).notes == ()
 
 
 @pytest.mark.parametrize(
@@ -112,7 +122,10 @@ def test_without_a_question_the_text_part_is_off_and_said_to_be(
     assert exploration.view.relevance is None
     assert exploration.weights == {"spare": None, "cdpruner": None, "uniform": None}
     assert len(exploration.notes) == 2
-    assert "Without a question the text part of SPARE is off" in exploration.notes[0]
+    title = PRUNERS["spare-reconstruction"].title
+    assert exploration.notes[0] == (
+        f"Without a question the text part of SPARE is off: {title} ran in its place."
+    )
 
 
 def test_a_method_that_is_nothing_without_a_question_says_so(
