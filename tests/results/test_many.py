@@ -75,6 +75,17 @@ def test_the_picture_of_all_answers_shows_the_last_layer(result: Result) -> None
     assert one.display.image.tobytes() == other.display.image.tobytes()
 
 
+def test_the_picture_of_all_answers_says_which_are_the_same(result: Result) -> None:
+    answers = {
+        label: dataclasses.replace(answer, text="a" if label in (UNPRUNED, "spare") else "b")
+        for label, answer in result.answers.items()
+    }
+    (drawn,) = drawings(dataclasses.replace(result, answers=answers), ("comparison",))
+    words = [item.words for item in drawn.display.items if isinstance(item, Text)]
+    verdicts = [text for text in words if text.endswith(("as with all tokens", "another answer"))]
+    assert verdicts == ["the same answer as with all tokens"] + ["another answer"] * 4
+
+
 def test_files_have_names_of_their_own_whatever_the_labels(result: Result) -> None:
     foreign = result.relabel({"spare": "甲", "cdpruner": "乙"})
     names = [drawn.name for drawn in drawings(foreign, ("kept",))]
@@ -91,8 +102,12 @@ def test_two_sets_and_their_shares_stand_under_their_own_names(result: Result) -
     assert all(hex_of(colours[label]) in drawn.display.svg for label in two)
     (drawn,) = drawings(result, ("comparison",))
     words = "\n".join(item.words for item in drawn.display.items if isinstance(item, Text))
+    rows = cost_rows(result.answers)[1:]
+    prefills = re.findall(r"prefill [^(·]+ \((\S+)\)", words)
+    assert prefills == [percent_of_all(row.prefill_share) for row in rows]
+    assert "VisionZip, 8 merged of 16 tokens" in words and "SPARE, 8 of 16 tokens" in words
     caches = re.findall(r"· cache [^(\n]+ \((\S+)\)", words)
-    assert caches == [percent_of_all(row.kv_cache_share) for row in cost_rows(result.answers)[1:]]
+    assert caches == [percent_of_all(row.kv_cache_share) for row in rows]
 
 
 def test_only_many_methods_have_them_and_sets_by_hand_do_not_vote(
