@@ -243,4 +243,4 @@ def _predictions(case: Case) -> str:
         method, at, budget = label.partition(" at ")
         return f"{title_of(method)}{at}{budget}: {text or '(nothing)'}"
 
-    return "; ".join(map(answered, case.predictions, case.predictions.values())) + "."
+    return "; ".join(answered(*each) for each in case.predictions.items()) + "."
