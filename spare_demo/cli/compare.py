@@ -204,7 +204,7 @@ def _compare_from(arguments: argparse.Namespace, settings: Settings) -> None:
         options.print_wrapped(note)
     first = saved.result
     _check_files(arguments, len(first.methods))
-    by_hand = [record.name is None for record in first.methods.values()]
+    by_hand = [record.name is None or record.planned_by_hand for record in first.methods.values()]
     has_kl = first.kl is not None and not arguments.again
     _check_panels(arguments, settings, by_hand.count(False), has_kl)
     if arguments.film is not None and not arguments.again:

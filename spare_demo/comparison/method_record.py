@@ -21,6 +21,7 @@ class MethodRecord:
         title: on pictures.
         settings: its fields' values.
         inside: whether it chooses inside the language model, layer by layer.
+        planned_by_hand: whether it ran by a schedule made by hand, not by its own.
         least_budget: the least that its schedule can meet on this picture; 1 for all others.
         counting_note: how its paper counts a budget, where that is not the mean over layers.
     """
@@ -29,6 +30,7 @@ class MethodRecord:
     title: str
     settings: dict[str, Any] = field(default_factory=dict)
     inside: bool = False
+    planned_by_hand: bool = False
     least_budget: int = 1
     counting_note: str = ""
 
@@ -57,15 +59,17 @@ class MethodRecord:
 def record_of(exploration: Exploration, label: str) -> MethodRecord:
     """The record of what an exploration compares under a label."""
     method: Any = exploration.methods[label]
-    if method.by_hand and not method.inside:
+    by_hand = method.by_hand
+    if by_hand and not method.inside:
         return MethodRecord(None, label)
-    if method.by_hand:
+    if by_hand:
         method = method.ready.method
     return MethodRecord(
         method.name,
         title_of(method, exploration.view.tokens.by_words),
         {name: getattr(method, name) for name in fields_of(method)},
         method.inside,
+        by_hand,
         method.lowest(exploration.n, exploration.view.layers),
         method.counting_note,
     )

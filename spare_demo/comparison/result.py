@@ -235,11 +235,18 @@ class Result:
     @property
     def request(self) -> Request:
         """What was asked, to be asked again; raises as `MethodRecord.method`."""
-        methods = {
-            label: record.method() or self.selections[label]
-            for label, record in self.methods.items()
-        }
+        methods = {label: self._method_of(label) for label in self.methods}
         return Request(self.photo, self.question, methods, **vars(self.settings))
+
+    def _method_of(self, label: str) -> Any:
+        """The method, set or plan that ran under a label."""
+        record = self.methods[label]
+        method = record.method()
+        if not record.planned_by_hand:
+            return method or self.selections[label]
+        plan = self.plans[label]
+        size = (self.visual_tokens, plan.depth, plan.budget)
+        return LayerPlan(method, *size, plan.stops, plan.entering)
 
     def relabel(self, labels: Mapping[str, str]) -> Result:
         """A copy under other labels. labels: old -> new; those without one stay."""

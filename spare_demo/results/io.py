@@ -239,6 +239,8 @@ def _check(result: Result, size: tuple[int, int]) -> None:
     by_label = (result.selections, result.weights, result.leftover)
     if any(set(values) != before for values in by_label) or set(result.plans) != labels - before:
         raise ValueError
+    if any(method.planned_by_hand and not method.inside for method in result.methods.values()):
+        raise ValueError
     maps = (result.relevance, *result.weights.values(), *result.leftover.values())
     arrays = [a for a in maps if a is not None]
     if result.reconstruction is None or any(len(a) != n for a in arrays):

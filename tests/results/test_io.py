@@ -15,12 +15,13 @@ import pytest
 import torch
 from PIL import Image
 
-from spare_demo.comparison.pipeline import compare
+from spare_demo.comparison.pipeline import compare, finish
 from spare_demo.comparison.result import Result
 from spare_demo.images.geometry import MultiGrid
 from spare_demo.models import LlavaModel
-from spare_demo.pruners import PRUNERS
+from spare_demo.pruners import PRUNERS, LayerPlan
 from spare_demo.pruners.by_hand import SetByHand
+from spare_demo.pruners.plan import Stop
 from spare_demo.pruners.random import Random
 from spare_demo.results.drawings import PANELS, drawings
 from spare_demo.results.io import (
@@ -88,6 +89,34 @@ def test_it_comes_back_as_it_was(result: Result) -> None:
         np.testing.assert_array_equal(
             np.asarray(ours.display.image), np.asarray(theirs.display.image)
         )
+
+
+def test_a_plan_made_by_hand_is_asked_again_as_it_was(
+    tiny_model: LlavaModel, photo: Image.Image
+) -> None:
+    method = PRUNERS["fastv"]
+    stops, entering = (Stop(1, 9), Stop(3, 2)), Selection(range(3, 15))
+    plan = LayerPlan(method, N, tiny_model.layers, 8, stops, entering)
+    assert plan.stops != method.plan(tiny_model.encode(photo, QUESTION), 8).stops
+    made = compare(tiny_model, photo, QUESTION, {"mine": plan, "fastv": method}, 8, 3)
+    assert [record.planned_by_hand for record in made.methods.values()] == [True, False]
+    saved = read_result(write_result(made)).result
+    for asked in (made.request, saved.request):
+        assert asked.labelled["fastv"] == method
+        again = finish(tiny_model, asked)
+        assert again.plans["mine"].stops == stops
+        assert again.plans["mine"].per_layer == made.plans["mine"].per_layer
+        assert again.answers["mine"].text == made.answers["mine"].text
+        for ours, theirs in zip(
+            again.answers["mine"].layer_sets, made.answers["mine"].layer_sets, strict=True
+        ):
+            assert ours.kept.tolist() == theirs.kept.tolist()
+
+
+def test_a_plan_by_hand_of_a_method_before_the_language_model_is_damage(data: Any) -> None:
+    data["methods"]["spare"]["planned_by_hand"] = True
+    with pytest.raises(ValueError, match="damaged"):
+        read_result(json.dumps(data))
 
 
 def test_the_page_of_a_strangers_curve_runs_nothing_of_theirs(data: Any, tmp_path: Path) -> None:
