@@ -28,11 +28,10 @@ from spare_demo.comparison.request import UNPRUNED
 from spare_demo.comparison.result import Result
 from spare_demo.images.load import open_picture, photo_digest
 from spare_demo.render.base import png_bytes
-from spare_demo.results.format_2 import upgrade
 from spare_demo.tokens import Selection, cpu_by_default
 
 FORMAT = 3
-"""Version of the layout: 3 has the fields of `Result`; 2 is read as well."""
+"""Version of the layout, that of the fields of `Result`."""
 
 PACKAGES = ("torch", "transformers", "open_clip_torch", "pillow", "numpy", "plotly")
 """Those whose version may change what is found or drawn."""
@@ -129,9 +128,8 @@ def read_result(text: str, photo: Image.Image | None = None) -> SavedResult:
     notes = _differences(data)
     try:
         size, picture = _picture(data["picture"], photo)
-        values = upgrade(data) if data.get("format") == 2 else data
         # Strict, and so from text, where a list may stand for a tuple: else "9" would be a number.
-        fields = json.dumps(values | {"photo": None, "view": None, "picture": None})
+        fields = json.dumps(data | {"photo": None, "view": None, "picture": None})
         result = _schema().validate_json(fields, strict=True)
         _check(result, size)
     except _DAMAGE:

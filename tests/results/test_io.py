@@ -242,34 +242,12 @@ def test_other_versions_are_named(data: Any) -> None:
     assert "a newer version of the program (format 99, here 3)" in first
 
 
-def test_the_second_format_is_still_read(result: Result, photo: Image.Image) -> None:
-    """The file was written by the last version that wrote this format, of the same request."""
-    saved = read_result(Path(__file__).with_name("format_2.json").read_text())
-    assert "an older version of the program (format 2, here 3)" in saved.notes[0]
-    old = saved.result
-    assert saved.pictured and old.photo.tobytes() == photo.tobytes()
-    assert list(old.methods) == ["spare", "visionzip", "fastv", "by hand"]
-    assert old.request.labelled["spare"] == PRUNERS["spare"]
-    for label, record in old.methods.items():
-        assert record.method() == result.methods[label].method()
-        # Settings that came later are absent and have their defaults.
-        settings = result.methods[label].settings | record.settings
-        assert dataclasses.replace(record, settings=settings) == result.methods[label]
-    assert old.plans["fastv"] == result.plans["fastv"]
-    assert old.settings == dataclasses.replace(result.settings, positions=None)
-    assert old.grid == result.grid
-    assert [d.name for d in drawings(old, PANELS)][:2] == ["kept-spare", "order-spare"]
-    assert old.answers["fastv"].layer_sets[-1].layer == old.plans["fastv"].stops[-1].layer
-    assert read_result(write_result(old)).notes == ()
-
-
-def test_tiles_of_the_second_format_come_back(photo: Image.Image) -> None:
-    old = read_result(Path(__file__).with_name("format_2_tiles.json").read_text()).result
-    assert isinstance(old.grid, MultiGrid) and len(old.grid.parts) == 2
-    assert old.grid.photo_size == photo.size
-    again = read_result(write_result(old)).result
-    assert again.grid == old.grid
-    torch.testing.assert_close(again.grid.boxes, old.grid.boxes)
+def test_a_grid_of_several_views_comes_back(tiny_next: LlavaModel, photo: Image.Image) -> None:
+    made = compare(tiny_next, photo, QUESTION, ("spare",), 8, 1)
+    assert isinstance(made.grid, MultiGrid)
+    again = read_result(write_result(made)).result
+    assert again.grid == made.grid
+    torch.testing.assert_close(again.grid.boxes, made.grid.boxes)
 
 
 def test_a_method_of_another_version_is_shown_as_a_set(data: Any) -> None:
