@@ -81,7 +81,7 @@ def lay_out_lab(lab: Lab) -> SimpleNamespace:
         with gr.Column(scale=7, min_width=320, elem_id="lab-found"):
             gr.HTML("<h2>Right answers at each budget</h2>")
             parts.curve = gr.Plot(show_label=False, elem_id="lab-curve")
-            parts.curve_words = gr.HTML(TO_COME)
+            parts.curve_words = gr.HTML(TO_COME, elem_id="lab-curve-words")
             parts.skills = gr.HTML(elem_id="lab-skills")
     gr.HTML("<h2>Where A is right and B is wrong</h2>")
     with gr.Row(elem_id="lab-compared"):

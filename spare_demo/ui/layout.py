@@ -67,12 +67,12 @@ def lay_out(demo: gr.Blocks, handlers: Handlers, shown: PageChanges) -> SimpleNa
     parts.lost_fold = fold(shown["lost_fold"]["label"], "lost")
     with parts.lost_fold:
         parts.curve = gr.Plot(shown["curve"], show_label=False, visible=False, elem_id="curve")
-        parts.curve_words = gr.HTML(shown["curve_words"])
+        parts.curve_words = gr.HTML(shown["curve_words"], elem_id="curve-words")
     parts.kl_fold = fold(CHANGES, "changes", gives_answers)
     with parts.kl_fold:
         parts.measure = gr.Button("Measure", size="sm", elem_id="measure")
         parts.kl = gr.Plot(show_label=False, visible=False, elem_id="kl")
-        parts.kl_words = gr.HTML(panels.KL_WORDS)
+        parts.kl_words = gr.HTML(panels.KL_WORDS, elem_id="kl-words")
     parts.cost_fold = fold(shown["cost_fold"]["label"], "price", gives_answers)
     with parts.cost_fold:
         parts.cost = gr.HTML(shown["cost"], elem_id="cost")

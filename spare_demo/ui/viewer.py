@@ -27,7 +27,7 @@ _SCRIPTS = (
     *("words", "caption", "viewer", "scrub", "depth", "menus", "messages", "why", "edit"),
     *("answers", "runs"),
     *("link", "cite", "upload", "lost", "chips", "guess", "phone", "rove", "terms", "stories"),
-    *("story_card", "folds", "choices", "print"),
+    *("story_card", "folds", "choices", "plots", "print"),
 )
 ON_LOAD = {
     "viewer": "SPARE.viewer(element, props, trigger, watch);"

@@ -86,6 +86,8 @@ def test_axe_finds_nothing_serious_and_bars_are_of_the_theme(
     # Until its library is there, Gradio's plot is an empty box that axe does not like.
     lines = visitor.curve().locator(".xy .js-line[style*='width: 2.5px']")
     assert all(line.evaluate(_CONTRAST) >= 3 for line in lines.all()) and lines.count() == 2
+    name = visitor.find("#curve-words").inner_text()
+    expect(visitor.find("#curve .js-plotly-plot")).to_have_accessible_name(name)
     for layer in ("difference", "relevance", "order", "all"):
         visitor.layer(layer)
         assert grave(page, "#stage") == []  # nothing else changes with them
