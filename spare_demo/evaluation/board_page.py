@@ -22,7 +22,7 @@ from spare_demo.evaluation.cells import (
     title_of,
 )
 from spare_demo.evaluation.statistics import FEW, LEVEL
-from spare_demo.render.chart import Lines, svg
+from spare_demo.render.chart import Lines, display
 from spare_demo.table import counted, html_table
 
 _TEMPLATE = Path(__file__).with_name("board.html")
@@ -75,7 +75,9 @@ def _figures(labels: Sequence[str], of_set: SetBoard, model: str) -> str:
         chart = figures.accuracy(replace(summary, budgets=budgets), title=title).chart
         assert isinstance(chart, Lines)
         series = [replace(s, place=titles.index(s.name)) for s in chart.series if s.points]
-        charts += f"<figure tabindex='0'>{svg(replace(chart, series=tuple(series)))}</figure>"
+        charts += (
+            f"<figure tabindex='0'>{display(replace(chart, series=tuple(series))).svg}</figure>"
+        )
     return charts
 
 

@@ -26,7 +26,7 @@ from spare_demo.evaluation.records import BLANK
 from spare_demo.evaluation.relevance_places import WORDS
 from spare_demo.evaluation.statistics import FEW, Estimate
 from spare_demo.evaluation.summary import Summary, as_json
-from spare_demo.render.chart import plotly_figure, svg
+from spare_demo.render.chart import display, plotly_figure
 from spare_demo.scenes.sets import SET_WORDS
 
 SUMMARIES = ("summary.md", "summary.json", "figures.html")
@@ -117,7 +117,7 @@ def write_report(
                 parts.append(f"Why it may differ. {reasons}")
         for figure in figures.all_figures(summary):
             target = pictures / f"{file.stem.lower()}-{name}-{figure.name}.svg"
-            target.write_text(svg(figure.chart), encoding="utf-8")
+            target.write_text(display(figure.chart).svg, encoding="utf-8")
             address = Path(os.path.relpath(target.resolve(), file.parent.resolve())).as_posix()
             parts.append(f"![{figure.sentence}]({quote(address)})")  # a name may have blanks
         parts += [table.markdown() for table in tables.all_tables(summary)]

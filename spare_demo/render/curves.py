@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import plotly.graph_objects as go
 
 from spare_demo.render.base import number
-from spare_demo.render.chart import INK, PLOTLY_AXIS, PLOTLY_LAYOUT, round_ticks
+from spare_demo.render.chart import AXIS, GRID, INK, PLOTLY_AXIS, PLOTLY_LAYOUT, WORDS, round_ticks
 from spare_demo.render.colours import PALETTE, Colour, colours_of
 from spare_demo.render.display import Area, Display, Item, Line, Point, Text
 from spare_demo.render.text import drawable, font
@@ -32,10 +32,7 @@ _EQUAL = 1e-9  # relative errors this close differ by rounding alone
 # Of the files.
 _HEIGHT = 380
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 560, 24, 320
-_LINE: Colour = (0x55, 0x55, 0x55)
-_GRID: Colour = (0xDD, 0xDD, 0xDD)
 _BAND: Colour = (0xE2, 0xE2, 0xE2)
-_TEXT: Colour = (0x20, 0x24, 0x2A)
 _SIZE = 17  # of text: 6 points where two methods' curves are as wide as a paper's column
 _ROW = 22  # of the legend
 _SCALE = 3  # PNG pixels per unit
@@ -72,9 +69,9 @@ class CurveChart:
     def _lines(self) -> list[tuple[str, Curve, Look]]:
         """Every line with its name; a method may have the name of one that is none."""
         lines = [(label, self.series[label], look) for label, look in self._looks.items()]
-        lines.append(("random", self.random[0], (_LINE, 1.5, _RANDOM)))
+        lines.append(("random", self.random[0], (AXIS, 1.5, _RANDOM)))
         if self.bound is not None:
-            lines.append(("SVD bound", self.bound, (_LINE, 1.5, _BOUND)))
+            lines.append(("SVD bound", self.bound, (AXIS, 1.5, _BOUND)))
         return lines
 
     @property
@@ -166,27 +163,27 @@ class CurveChart:
         texts: list[Item] = []  # above all lines
         for tick in ticks:
             y = y_at(tick)
-            items.append(Line(((_LEFT, y), (_RIGHT, y)), _GRID))
-            texts.append(Text(_LEFT - 8, y + 4, f"{tick:.4g}", _SIZE, _TEXT, "rs"))
+            items.append(Line(((_LEFT, y), (_RIGHT, y)), GRID))
+            texts.append(Text(_LEFT - 8, y + 4, f"{tick:.4g}", _SIZE, WORDS, "rs"))
         for k in [2**e for e in range(13) if budgets[0] <= 2**e <= budgets[-1]]:
-            items.append(Line(((x_at(k), _BOTTOM), (x_at(k), _BOTTOM + 5)), _LINE))
-            texts.append(Text(x_at(k), _BOTTOM + 22, str(k), _SIZE, _TEXT, "ms"))
-        items.append(Line(((_LEFT, _BOTTOM), (_RIGHT, _BOTTOM)), _LINE))
+            items.append(Line(((x_at(k), _BOTTOM), (x_at(k), _BOTTOM + 5)), AXIS))
+            texts.append(Text(x_at(k), _BOTTOM + 22, str(k), _SIZE, WORDS, "ms"))
+        items.append(Line(((_LEFT, _BOTTOM), (_RIGHT, _BOTTOM)), AXIS))
         if budgets[0] <= self.budget <= budgets[-1]:
             x = x_at(self.budget)
-            items.append(Line(((x, _TOP), (x, _BOTTOM)), _LINE, 1.5))
-            texts.append(Text(x, _TOP - 8, f"k = {self.budget}", _SIZE, _TEXT, "ms"))
+            items.append(Line(((x, _TOP), (x, _BOTTOM)), AXIS, 1.5))
+            texts.append(Text(x, _TOP - 8, f"k = {self.budget}", _SIZE, WORDS, "ms"))
         # Of a method inside the language model there may be no line.
         lines = [(name, line, look) for name, curve, look in self._lines if (line := points(curve))]
         for index, (label, line, look) in enumerate(lines):
             items.append(Line(line, *look))
             y = _TOP + 12 + _ROW * index
             items.append(Line(((_RIGHT + 20, y), (_RIGHT + 48, y)), *look))
-            texts.append(Text(_RIGHT + 56, y + 5, label, _SIZE, _TEXT, "ls"))
+            texts.append(Text(_RIGHT + 56, y + 5, label, _SIZE, WORDS, "ls"))
         middle = (_LEFT + _RIGHT) / 2
-        texts.append(Text(middle, _BOTTOM + 46, "tokens kept (k)", _SIZE, _TEXT, "ms"))
+        texts.append(Text(middle, _BOTTOM + 46, "tokens kept (k)", _SIZE, WORDS, "ms"))
         half_way = (_TOP + _BOTTOM) / 2
-        texts.append(Text(18, half_way, self.file_title, _SIZE, _TEXT, "ms", upright=True))
+        texts.append(Text(18, half_way, self.file_title, _SIZE, WORDS, "ms", upright=True))
         longest = max(font(_SIZE).getlength(drawable(label)) for label, *_ in lines)
         width = math.ceil(_RIGHT + 56 + longest + 8)
         height = max(_HEIGHT, _TOP + _ROW * (len(lines) + 1))

@@ -6,19 +6,24 @@ import math
 from dataclasses import replace
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 
 from spare_demo.render.chart import (
+    AXIS,
+    WORDS,
     Bars,
     Chart,
     Lines,
     Point,
     Series,
+    display,
     look_of,
     plotly_figure,
     round_ticks,
-    svg,
 )
+from spare_demo.render.colours import BLUE, Colour
+from spare_demo.render.display import Area, Line, Text
 from spare_demo.render.text import font
 
 LINES = Lines(
@@ -34,69 +39,74 @@ LINES = Lines(
 BARS = Bars("Bars", "%", ("1 skill", "2 skills"), (Series("one", (Point(1, 40, 30, 50),)),))
 
 
-def shapes(chart: Chart, tag: str) -> list[dict[str, str]]:
-    root = ElementTree.fromstring(svg(chart))
-    return [node.attrib for node in root.iter() if node.tag.endswith("}" + tag)]
+def lines_of(chart: Chart, colour: Colour) -> list[Line]:
+    return [i for i in display(chart).items if isinstance(i, Line) and i.colour == colour]
 
 
-def texts(chart: Chart) -> list[ElementTree.Element]:
-    return [node for node in ElementTree.fromstring(svg(chart)).iter() if node.tag.endswith("text")]
+def areas_of(chart: Chart) -> list[list[float]]:
+    """Left, upper, right and lower end of each."""
+    areas = [np.array(item.points) for item in display(chart).items if isinstance(item, Area)]
+    return [[*points.min(axis=0), *points.max(axis=0)] for points in areas]
 
 
-def test_svg_curves_stand_where_the_numbers_are() -> None:
-    circles = [(float(c["cx"]), float(c["cy"])) for c in shapes(LINES, "circle")]
-    (x16, y20), (x64, y50), (also_x16, y80), (also_x64, y100) = circles
+def texts_of(chart: Chart) -> dict[str, Text]:
+    return {item.words: item for item in display(chart).items if isinstance(item, Text)}
+
+
+def test_curves_of_a_file_stand_where_the_numbers_are() -> None:
+    marks = [((x0 + x1) / 2, (y0 + y1) / 2) for x0, y0, x1, y1 in areas_of(LINES)]
+    (x16, y20), (x64, y50), (also_x16, y80), (also_x64, y100) = marks
+    texts = texts_of(LINES)
     # Beside each other, each pair around its tick, or one interval would hide the other.
-    ticks = {t.text: float(t.attrib["x"]) for t in texts(LINES) if t.text in ("16", "64")}
     assert 1 < also_x16 - x16 < 8 and x64 - x16 > 100
-    assert (x16 + also_x16) / 2 == pytest.approx(ticks["16"], abs=0.2)
-    assert (x64 + also_x64) / 2 == pytest.approx(ticks["64"], abs=0.2)
-    scale = {t.text: float(t.attrib.get("y", 0)) - 4 for t in texts(LINES)}
+    assert (x16 + also_x16) / 2 == pytest.approx(texts["16"].x, abs=0.2)
+    assert (x64 + also_x64) / 2 == pytest.approx(texts["64"].x, abs=0.2)
     for y, words in ((y20, "20"), (y80, "80"), (y100, "100")):
-        assert y == pytest.approx(scale[words], abs=0.11)
-    assert (y20 - y50) / (y80 - y100) == pytest.approx(30 / 20, abs=0.02)
-    lines = shapes(LINES, "line")
-    span = next(a for a in lines if a["x1"] == a["x2"] == f"{x16:.1f}")
-    assert (float(span["y1"]) - float(span["y2"])) / (y20 - y50) == pytest.approx(20 / 30, abs=0.02)
-    (level,) = (a for a in lines if a["stroke-dasharray"] == "2 3")
-    assert float(level["y1"]) == float(level["y2"]) == y100
-    above_all = shapes(replace(LINES, levels={"all": 250.0}), "line")
-    assert all(float(line["y1"]) > 0 for line in above_all)
+        assert y == pytest.approx(texts[words].y - 4)
+    assert (y20 - y50) / (y80 - y100) == pytest.approx(30 / 20)
+    curve, low_to_high, *_ = lines_of(LINES, BLUE)
+    assert curve.points == ((x16, y20), (x64, y50))
+    (x, low), (also_x, high) = low_to_high.points
+    assert x == also_x == x16 and (low - high) / (y20 - y50) == pytest.approx(20 / 30)
+    (level,) = (line for line in lines_of(LINES, AXIS) if line.dash)
+    assert [y for _, y in level.points] == [y100, y100]
+    above_all = lines_of(replace(LINES, levels={"all": 250.0}), AXIS)
+    assert all(y > 0 for line in above_all for _, y in line.points)
 
 
-def test_svg_bars_stand_in_their_group_as_high_as_their_numbers() -> None:
+def test_bars_of_a_file_stand_in_their_group_as_high_as_their_numbers() -> None:
     one = Series("one", (Point(0, 40, 30, 50), Point(1, 20, 10, 25)))
     both = Bars("", "", ("a", "b"), (one, Series("two", (Point(1, 10, 5, 15),), 9)))
-    ground, *bars = shapes(both, "rect")
-    assert ground["fill"] == "#fff"
-    assert [bars[i]["fill"] for i in (0, 2)] == [swatch["fill"] for swatch in bars[3:]]
-    x, wide, high = ([float(bar[of]) for bar in bars[:3]] for of in ("x", "width", "height"))
+    bars = areas_of(both)[:3]
+    colours = [item.colour for item in display(both).items if isinstance(item, Area)]
+    assert [colours[0], colours[2]] == colours[3:]  # of the swatches
+    high = [lower - upper for _, upper, _, lower in bars]
     unit = high[0] / 40
-    assert high == pytest.approx([40 * unit, 20 * unit, 10 * unit], abs=0.11)
-    scale = {t.text: t.attrib for t in texts(both)}
-    assert float(scale["0"]["y"]) - float(scale["20"]["y"]) == pytest.approx(20 * unit, abs=0.11)
-    assert x[0] + wide[0] < x[1] and x[1] + wide[1] < x[2]  # none on another
-    assert x[0] < float(scale["a"]["x"]) and x[1] < float(scale["b"]["x"]) < x[2] + wide[2]
-    spans = [a for a in shapes(both, "line") if a["stroke"] == "#222"]
-    lengths = [float(span["y1"]) - float(span["y2"]) for span in spans]
-    assert lengths == pytest.approx([20 * unit, 15 * unit, 10 * unit], abs=0.11)
-    assert all(a < float(s["x1"]) < a + w for s, a, w in zip(spans, x, wide, strict=True))
+    assert high == pytest.approx([40 * unit, 20 * unit, 10 * unit])
+    texts = texts_of(both)
+    assert texts["0"].y - texts["20"].y == pytest.approx(20 * unit)
+    assert bars[0][2] < bars[1][0] and bars[1][2] < bars[2][0]  # none on another
+    assert bars[0][0] < texts["a"].x and bars[1][0] < texts["b"].x < bars[2][2]
+    spans = [line.points for line in lines_of(both, WORDS)]
+    lengths = [low - high for (_, low), (_, high) in spans]
+    assert lengths == pytest.approx([20 * unit, 15 * unit, 10 * unit])
+    assert all(bar[0] < span[0][0] < bar[2] for span, bar in zip(spans, bars, strict=True))
 
 
 @pytest.mark.parametrize("chart", [LINES, BARS])
-def test_svg_is_well_formed_and_names_everything(chart: Chart) -> None:
-    text = "".join(ElementTree.fromstring(svg(chart)).itertext())
+def test_a_file_is_well_formed_and_names_everything(chart: Chart) -> None:
+    shown = display(chart)
+    text = "".join(ElementTree.fromstring(shown.svg).itertext())
     for words in (chart.title, chart.y_title, *(series.name for series in chart.series)):
         assert words in text
+    assert shown.image.size == (2 * shown.width, 2 * shown.height)
 
 
-def test_svg_is_wide_enough_for_a_name_with_many_settings() -> None:
+def test_a_file_is_wide_enough_for_a_name_with_many_settings() -> None:
     name = "SPARE (aggregation=max, squash=minmax, statistics=view), each word apart"
     chart = replace(LINES, series=(Series(name, (Point(16, 20, 10, 30),)),))
-    (words,) = (t for t in texts(chart) if t.text == name)
-    end = float(words.attrib["x"]) + 1.2 * font(12).getlength(name)
-    width, _ = ElementTree.fromstring(svg(chart)).attrib["viewBox"].split()[2:]
-    assert end < float(width) == float(shapes(chart, "rect")[0]["width"])
+    words = texts_of(chart)[name]
+    assert words.x + font(words.size).getlength(name) < display(chart).width
 
 
 def test_the_browser_gets_the_same_numbers() -> None:
@@ -132,5 +142,5 @@ def test_no_two_series_look_alike() -> None:
 
 def test_a_chart_without_points_is_still_one() -> None:
     empty = Lines("t", "x", "y", ())
-    assert shapes(empty, "rect")
+    assert texts_of(empty)["t"]
     assert plotly_figure(empty).data == ()
