@@ -74,7 +74,9 @@ class NarrowLinear(PackedLinear):
         weight = layer.weight.detach()
         bias = None if layer.bias is None else layer.bias.detach().float()
         super().__init__(weight.half(), bias)
-        self.packed = torch.ops.quantized.linear_prepack_fp16(weight.float(), bias)
+        most = torch.finfo(torch.float16).max  # FBGEMM warns of a larger one, and changes it itself
+        within = weight.float().clamp(-most, most)
+        self.packed = torch.ops.quantized.linear_prepack_fp16(within, bias)
 
     def forward(self, inputs: Tensor) -> Tensor:
         """(…, in_features) float32 -> (…, out_features) float32; not to be differentiated."""

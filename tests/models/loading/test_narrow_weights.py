@@ -53,7 +53,9 @@ def test_weights_that_are_no_numbers_are_noticed(part: str, value: float) -> Non
     layer = nn.Linear(3, 2).requires_grad_(False)
     assert not NarrowLinear(layer).damaged
     getattr(layer, part).view(-1)[1] = value
+    before = layer.weight.clone()
     assert NarrowLinear(layer).damaged == [part]
+    torch.testing.assert_close(layer.weight, before, rtol=0, atol=0, equal_nan=True)
 
 
 def load(
